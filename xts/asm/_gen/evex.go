@@ -1,0 +1,335 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// evex is the family of kernels with EVEX encoding: VAES, VPCLMULQDQ and
+// AVX-512 F, BW, DQ, VL on vectors of 2 or 4 lanes, a lane being a block.
+//
+// A group is 8 vectors. The last round key is xored with the tweak instead of
+// the data, which saves an xor a vector. The round keys between come from
+// memory, stored for all lanes, which leaves registers for the tweaks of what
+// follows a group; those are made among the rounds.
+//
+// Budget of a group of 512 bytes at 512 bits, AES-256: 112 AES, 8 carryless
+// products, 16 shuffles, 24 xors, 21 loads, 8 stores, 8 moves that renaming
+// takes; a sector's last group has 14 shuffles and 4 shifts of bits instead of
+// the 16. Intel (Sapphire Rapids): 112 cycles of port 0 for AES, 24 of port 5
+// for the rest, the xors on whichever is free. Zen 5: 56 cycles of two pipes
+// for AES; the other two have 28 left over, but byte shuffles partly share a
+// pipe with AES.
+//
+// Measured on Zen 5, cycles for 512 bytes, AES-256, in runs of 128 KiB, sectors
+// of 4096 and 512 bytes. What this is: 60.7, 63.2. On the way: 4 vectors a
+// group, next tweaks after it: 66.1, 73.1; 8 vectors: 65.7, 76; each tweak's
+// successor made after its last use: 64.3, 75; dword shuffles for byte shifts
+// and no keys broadcast from memory: 61.6, 73.0 (a broadcast load takes an AES
+// slot); tweaks among the rounds: 60.7, 71; batches encrypted one batch
+// earlier: 60.7, 63.2. The other instructions spread evenly over the rounds,
+// between each two or four AES, were slower than a share after each round.
+type evex struct {
+	*emitter
+	lanes int
+}
+
+func newEVEX(e *emitter, lanes int) *evex { return &evex{e, lanes} }
+
+const (
+	perGroup = 8 // vectors
+	perPass  = 4 // of the tail, at most
+)
+
+func (k *evex) name() string    { return fmt.Sprintf("VAES%d", 128*k.lanes) }
+func (k *evex) bytes() int      { return 16 * k.lanes }
+func (k *evex) groupBytes() int { return perGroup * k.bytes() }
+
+// vec is vector register i at the family's width.
+func (k *evex) vec(i int) reg.VecPhysical {
+	if k.lanes == 2 {
+		return ymm[i]
+	}
+	return zmm[i]
+}
+
+func (k *evex) data(i int) reg.VecPhysical      { return k.vec(i) }
+func (k *evex) tweak(i int) reg.VecPhysical     { return k.vec(8 + i) }
+func (k *evex) nextTweak(i int) reg.VecPhysical { return k.vec(16 + i) }
+func (k *evex) batch() reg.VecPhysical          { return k.vec(24) }
+func (k *evex) ahead() reg.VecPhysical          { return k.vec(25) }
+func (k *evex) poly() reg.VecPhysical           { return k.vec(26) }
+func (k *evex) firstKey() reg.VecPhysical       { return k.vec(27) }
+func (k *evex) lastKey() reg.VecPhysical        { return k.vec(28) }
+func (k *evex) scratch(i int) reg.VecPhysical   { return k.vec(29 + i) } // 0, 1
+func (k *evex) keyTemp() reg.VecPhysical        { return k.vec(31) }
+
+// Masks of quadwords and dwords, a pattern per lane.
+var (
+	lowQuads     = reg.K1 // quadword 0
+	tailBytes    = reg.K2
+	partialBytes = reg.K3
+	upperLanes   = reg.K4 // of quadwords: lanes 2 and 3
+	lowDwords    = reg.K5 // dword 0
+	notLowDwords = reg.K6 // dwords 1 to 3
+	highHalves   = reg.K7 // dwords 2 and 3; of quadwords, lanes 1 and 3
+)
+
+func (k *evex) registerMap() []string {
+	return []string{
+		"V0-V7: data; V4-V7 in the tail: scratch", "V8-V15: tweaks of the group", "V16-V23: tweaks of the next one",
+		"V24: batch, the encrypted tweaks of the next sectors, the first in lane 0", "V25: the batch after it",
+		"V26: 0x87 in every quadword", "V27, V28: first and last round key", "V29-V30: scratch", "V31: a round key",
+		"K1: quadword 0 of a lane; K2, K3: bytes of the tail", "K4: quadwords of lanes 2 and 3",
+		"K5, K6: dword 0 of a lane, the other three", "K7: dwords 2 and 3 of a lane",
+	}
+}
+
+func (k *evex) setup(dec bool) {
+	k.section("constants")
+	k.VMOVDQU64(k.keyAddr(dec, 0), k.firstKey())
+	k.VMOVDQU64(k.keyAddr(dec, slots-1), k.lastKey())
+	k.MOVL(operand.U32(0x87), tmp.As32())
+	k.VPBROADCASTQ(tmp, k.poly())
+	for _, m := range []struct {
+		bits uint32
+		mask reg.OpmaskPhysical
+	}{{0x55, lowQuads}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}, {0xcccc, highHalves}} {
+		k.MOVL(operand.U32(m.bits), tmp.As32())
+		k.KMOVW(tmp.As32(), m.mask)
+	}
+}
+
+func (k *evex) keyAddr(dec bool, slot int) operand.Mem {
+	if dec {
+		return at(sched, wideDecKeys+wideSlotBytes*slot)
+	}
+	return at(sched, wideEncKeys+wideSlotBytes*slot)
+}
+
+// first fills the batch and the one after it, and takes the first tweak.
+func (k *evex) first() {
+	again, resume, filled := k.label("again"), k.label("resume"), k.label("filled")
+	k.section("tweaks of the first sectors")
+	k.XORQ(batch, batch)
+	k.TESTQ(operand.U32(modeResume), k.argAddr("mode"))
+	k.JNZ(resume)
+	k.MOVQ(sectors, tmp)
+	k.place(again)
+	k.encryptTweaks()
+	k.TESTQ(batch, batch)
+	k.JNZ(filled)
+	k.VMOVDQA64(k.ahead(), k.batch())
+	k.MOVQ(operand.U32(uint32(k.lanes)), batch)
+	k.LEAQ(at(sectors, -k.lanes), tmp)
+	k.TESTQ(tmp, tmp)
+	k.JGT(again)
+	k.JMP(filled)
+	k.place(resume)
+	k.VMOVDQU64(at(iv, 0), k.batch().AsX())
+	k.MOVQ(operand.U32(1), batch)
+	k.place(filled)
+	k.take()
+}
+
+// nextBatch goes on to the next batch when the current one is used up, and
+// encrypts the one after that if sectors need it.
+func (k *evex) nextBatch() {
+	have := k.label("have")
+	k.DECQ(batch)
+	k.JNZ(have)
+	k.VMOVDQA64(k.ahead(), k.batch())
+	k.MOVQ(operand.U32(uint32(k.lanes)), batch)
+	k.LEAQ(at(sectors, -1-k.lanes), tmp)
+	k.TESTQ(tmp, tmp)
+	k.JLE(have)
+	k.section("tweaks of the batch after the next")
+	k.encryptTweaks()
+	k.place(have)
+}
+
+// encryptTweaks encrypts the next tweaks, one a lane, into ahead. It wants the
+// number of sectors that they may be for in tmp: no more are read from memory.
+func (k *evex) encryptTweaks() {
+	explicit, full, ready := k.label("explicit"), k.label("full"), k.label("ready")
+	b, steps := k.ahead(), k.keyTemp()
+	k.TESTQ(operand.U32(modeExplicit), k.argAddr("mode"))
+	k.JNZ(explicit)
+	k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
+	k.arg("step", tmp2)
+	k.VPBROADCASTQ_Z(iv, lowQuads, b)
+	k.VPBROADCASTQ_Z(tmp2, lowQuads, steps)
+	k.VPADDQ(steps, b, highHalves, b)
+	if k.lanes == 4 {
+		k.VPADDQ(steps, steps, steps)
+		k.VPADDQ(steps, b, upperLanes, b)
+	}
+	k.LEAQ(operand.Mem{Base: iv, Index: tmp2, Scale: uint8(k.lanes)}, iv)
+	k.JMP(ready)
+	k.place(explicit)
+	k.CMPQ(tmp, operand.U8(k.lanes))
+	k.JCC(full)
+	k.ADDQ(tmp, tmp)
+	k.firstOnes(tmp, tailBytes)
+	k.VMOVDQU64_Z(at(iv, 0), tailBytes, b)
+	k.JMP(ready)
+	k.place(full)
+	k.VMOVDQU64(at(iv, 0), b)
+	k.ADDQ(operand.U8(k.bytes()), iv)
+	k.place(ready)
+
+	key := func(slot int) operand.Mem { return at(sched, wideTweakKeys+wideSlotBytes*slot) }
+	k.VPXORQ(key(0), b, b)
+	k.eachRound(func(slot int) { k.VAESENC(key(slot), b, b) })
+	k.VAESENCLAST(key(slots-1), b, b)
+}
+
+func (k *evex) save() {
+	k.arg("tweaks", tmp)
+	k.VMOVDQU64(k.tweak(0).AsX(), at(tmp, 0))
+}
+
+func (k *evex) take() { emitAll(k.takeTweaks(k.tweak)) }
+
+// takeTweaks spreads the batch's first tweak over a group's: lane l of vector i
+// is the tweak times x^(lanes*i+l). It returns the instructions one by one, to
+// be put among others.
+func (k *evex) takeTweaks(to func(i int) reg.VecPhysical) (code []func()) {
+	b, t, u := k.batch(), k.scratch(0), k.scratch(1)
+	left, right := k.constant("spreadLeft", 0, 0, 1, 1, 2, 2, 3, 3), k.constant("spreadRight", 64, 64, 63, 63, 62, 62, 61, 61)
+	code = append(code,
+		func() { k.VSHUFI64X2(operand.U8(0), b, b, t) },
+		func() { k.VALIGNQ(operand.U8(2), b, b, b) },
+		func() { k.VPSLLVQ(left, t, to(0)) },
+		func() { k.VPSRLVQ(right, t, t) },
+	)
+	code = append(code, k.carry(k.poly(), to(0), t, u)...)
+	for i := 1; i < perGroup; i++ {
+		below := 1 << (bits.Len(uint(i)) - 1) // the largest power of 2 that i holds
+		code = append(code, k.times(k.lanes*below, to(i-below), to(i), k.scratch(i%2))...)
+	}
+	return code
+}
+
+// stepTweaks makes the next group's tweaks from the group's.
+func (k *evex) stepTweaks() (code []func()) {
+	for i := range perGroup {
+		code = append(code, k.times(k.lanes*perGroup, k.tweak(i), k.nextTweak(i), k.scratch(i%2))...)
+	}
+	return code
+}
+
+// times sets to = from times x^n, n up to 32. It is made of shifts within a
+// block and a carryless product of what falls out with 0x87, since
+// x^128 = x^7 + x^2 + x + 1: constant time.
+//
+// Shuffles of dwords are the cheapest shifts, then those of bytes; on Intel
+// both are on port 5, where the AES rounds are not. Shifts of bits are on port 0.
+func (k *evex) times(n int, from, to, t reg.VecPhysical) []func() {
+	fold := func() { k.VPCLMULQDQ(operand.U8(0x00), k.poly(), t, t) }
+	add := func() { k.VPXORQ(t, to, to) }
+	switch {
+	case n == 32:
+		return []func(){
+			func() { k.VPSHUFD_Z(operand.U8(0x03), from, lowDwords, t) }, fold,
+			func() { k.VPSHUFD_Z(operand.U8(0x90), from, notLowDwords, to) }, add,
+		}
+	case n%8 == 0:
+		return []func(){
+			func() { k.VPSRLDQ(operand.U8(16-n/8), from, t) }, fold,
+			func() { k.VPSLLDQ(operand.U8(n/8), from, to) }, add,
+		}
+	}
+	return append([]func(){
+		func() { k.VPSRLQ(operand.U8(64-n), from, t) },
+		func() { k.VPSLLQ(operand.U8(n), from, to) },
+	}, k.carry(k.poly(), to, t, k.otherScratch(t))...)
+}
+
+// otherScratch returns the scratch register that t is not.
+func (k *evex) otherScratch(t reg.VecPhysical) reg.VecPhysical {
+	if t == k.scratch(0) {
+		return k.scratch(1)
+	}
+	return k.scratch(0)
+}
+
+// carry adds to v the bits that a shift within its quadwords lost, given in
+// out: the low quadword's go to the high one, the high one's are folded.
+func (k *evex) carry(poly, v, out, t reg.Register) []func() {
+	return []func(){
+		func() { k.VPCLMULQDQ(operand.U8(0x01), poly, out, t) },
+		func() { k.VPSHUFD_Z(operand.U8(0x44), out, highHalves, out) },
+		func() { k.VPTERNLOGQ(operand.U8(xor3), out, t, v) },
+	}
+}
+
+const xor3 = 0x96 // truth table of a^b^c
+
+func emitAll(code []func()) {
+	for _, instruction := range code {
+		instruction()
+	}
+}
+
+func (k *evex) round(dec bool, key, v reg.Register) {
+	if dec {
+		k.VAESDEC(key, v, v)
+	} else {
+		k.VAESENC(key, v, v)
+	}
+}
+
+func (k *evex) lastRound(dec bool, key, v reg.Register) {
+	if dec {
+		k.VAESDECLAST(key, v, v)
+	} else {
+		k.VAESENCLAST(key, v, v)
+	}
+}
+
+// group does a group; among its rounds the tweaks for what follows are made.
+func (k *evex) group(dec bool, last bool) {
+	others := k.stepTweaks()
+	if last {
+		others = k.takeTweaks(k.nextTweak)
+	}
+	k.vectors(dec, perGroup, others, k.nextTweak)
+}
+
+// The rounds among which other instructions go, a share after each: those of
+// all key sizes, but not the last three, so that their results are there when
+// the next group begins.
+const firstShare, lastShare = firstOfAll, 10
+
+// vectors does n vectors from src to dst, with others among the rounds, and
+// then renames the tweaks.
+func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.VecPhysical) {
+	for i := range n {
+		k.VMOVDQU64(at(src, i*k.bytes()), k.data(i))
+		k.VPTERNLOGQ(operand.U8(xor3), k.firstKey(), k.tweak(i), k.data(i))
+	}
+	k.ADDQ(operand.I32(n*k.bytes()), src)
+	done := 0
+	k.eachRound(func(slot int) {
+		k.VMOVDQU64(k.keyAddr(dec, slot), k.keyTemp())
+		for i := range n {
+			k.round(dec, k.keyTemp(), k.data(i))
+		}
+		if slot >= firstShare && slot <= lastShare {
+			upTo := (slot - firstShare + 1) * len(others) / (lastShare - firstShare + 1)
+			emitAll(others[done:upTo])
+			done = upTo
+		}
+	})
+	for i := range n {
+		k.VPXORQ(k.lastKey(), k.tweak(i), k.keyTemp())
+		k.lastRound(dec, k.keyTemp(), k.data(i))
+		k.VMOVDQU64(k.data(i), at(dst, i*k.bytes()))
+		k.VMOVDQA64(next(i), k.tweak(i))
+	}
+	k.ADDQ(operand.I32(n*k.bytes()), dst)
+}

@@ -1,0 +1,70 @@
+// The generator of the assembly in xts/asm. Run it there by
+//
+//	go generate .
+//
+// or here by `go run . -dir ..`. It writes every file of the table below, byte
+// for byte the same on every run; ci.sh regenerates and compares.
+//
+// How it is divided: walk.go has the way through a run of sectors, which all
+// levels share; evex.go, evex_tail.go and sse.go have the vector work of a
+// register width and encoding; keys.go has the key expansion, limit.go the
+// loops to measure against. A further level is another value of a family, or
+// another family, and a line in the table below.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// outputs lists the files: name.s and its declarations name.go.
+var outputs = []struct {
+	name  string
+	build func(*emitter)
+}{
+	{"keys_amd64", keyExpansion},
+	{"limit_amd64", portLimits},
+	{"xts_aesni4_amd64", func(e *emitter) { xtsKernels(e, newSSE(e)) }},
+	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
+}
+
+func main() {
+	dir := flag.String("dir", "..", "folder of package asm")
+	flag.Parse()
+	for _, o := range outputs {
+		if err := write(*dir, o.name, o.build); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", o.name, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func write(dir, name string, build func(*emitter)) error {
+	e := newEmitter()
+	build(e)
+	file, err := e.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return err
+	}
+	cfg := printer.Config{Name: "xts/asm/_gen", Pkg: "asm"}
+	text, err := printer.NewGoAsm(cfg).Print(file)
+	if err != nil {
+		return err
+	}
+	stubs, err := printer.NewStubs(cfg).Print(file)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".s"), text, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+"_stub.go"), stubs, 0o644)
+}
