@@ -1,0 +1,50 @@
+package xts
+
+import "unsafe"
+
+// checkUnit panics unless src is a data unit and dst fits it, and returns dst
+// cut to the length of src.
+func (c *Cipher) checkUnit(dst, src []byte) []byte {
+	if len(src) < BlockSize {
+		panic("xts: data unit of less than 16 bytes")
+	}
+	if len(src) > MaxUnitSize {
+		panic("xts: data unit of more than 2^20 blocks")
+	}
+	return c.checkBuffers(dst, src)
+}
+
+// checkSectors is checkUnit for a run of sectors, of which there may be none.
+func (c *Cipher) checkSectors(dst, src []byte, sectorSize int) []byte {
+	if sectorSize <= 0 || sectorSize%BlockSize != 0 {
+		panic("xts: sector size is not a positive multiple of 16")
+	}
+	if sectorSize > MaxUnitSize {
+		panic("xts: sector size of more than 2^20 blocks")
+	}
+	if len(src)%sectorSize != 0 {
+		panic("xts: input is not a whole number of sectors")
+	}
+	return c.checkBuffers(dst, src)
+}
+
+func (c *Cipher) checkBuffers(dst, src []byte) []byte {
+	if (*c.key).wiped {
+		panic("xts: use after Wipe")
+	}
+	if len(dst) < len(src) {
+		panic("xts: output is shorter than input")
+	}
+	dst = dst[:len(src)]
+	if anyOverlap(dst, src) && &dst[0] != &src[0] {
+		panic("xts: input and output overlap in part")
+	}
+	return dst
+}
+
+// anyOverlap tells whether x and y share memory.
+func anyOverlap(x, y []byte) bool {
+	return len(x) > 0 && len(y) > 0 &&
+		uintptr(unsafe.Pointer(&x[0])) <= uintptr(unsafe.Pointer(&y[len(y)-1])) &&
+		uintptr(unsafe.Pointer(&y[0])) <= uintptr(unsafe.Pointer(&x[len(x)-1]))
+}
