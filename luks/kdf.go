@@ -1,0 +1,132 @@
+package luks
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"runtime/debug"
+
+	"github.com/xtsdisk/xtsdisk/internal/secret"
+	"golang.org/x/crypto/argon2"
+)
+
+// Types of key derivation (specification, section 3.3.3).
+const (
+	KDFArgon2id = "argon2id" // RFC 9106
+	KDFArgon2i  = "argon2i"  // RFC 9106
+	KDFPBKDF2   = "pbkdf2"   // RFC 8018
+)
+
+// KDF is a key derivation function with its costs.
+type KDF struct {
+	Type       string // KDFArgon2id, KDFArgon2i or KDFPBKDF2
+	Hash       string // PBKDF2 only, by cryptsetup's name: "sha256"
+	Iterations int    // PBKDF2's iterations, Argon2's passes (time cost)
+	MemoryKiB  int    // Argon2 only
+	Threads    int    // Argon2 only: lanes
+	Salt       []byte // 32 bytes in new keyslots; nil in FormatOptions: random
+}
+
+// argon2 tells whether k is one of the memory-hard functions.
+func (k KDF) argon2() bool { return k.Type == KDFArgon2id || k.Type == KDFArgon2i }
+
+// String returns the function and its costs, without the salt.
+func (k KDF) String() string {
+	if k.argon2() {
+		return fmt.Sprintf("%s, time %d, memory %d KiB, %d threads", k.Type, k.Iterations, k.MemoryKiB, k.Threads)
+	}
+	return fmt.Sprintf("%s-%s, %d iterations", k.Type, k.Hash, k.Iterations)
+}
+
+// supported returns nil if this package can compute k.
+func (k KDF) supported() error {
+	switch {
+	case k.argon2():
+		return nil
+	case k.Type == KDFPBKDF2:
+		_, err := hashByName(k.Hash)
+		return err
+	}
+	return unsupported("KDF %s", quote(k.Type))
+}
+
+// derive computes a key of size bytes. The caller wipes it. It has checked
+// that k is supported and that there is memory for it.
+//
+// When ctx ends, derive returns at once. PBKDF2 stops; Argon2 cannot be
+// stopped, so its goroutine goes on to its end and keeps its memory until
+// then, with a copy of the passphrase that it clears itself.
+func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, error) {
+	if !k.argon2() {
+		newHash, err := hashByName(k.Hash)
+		if err != nil {
+			return nil, err
+		}
+		return pbkdf2(ctx, newHash, passphrase, k.Salt, k.Iterations, size)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	own := secret.New(len(passphrase))
+	copy(own.Bytes(), passphrase)
+	done := make(chan []byte, 1)
+	go func() {
+		defer own.Destroy()
+		done <- k.runArgon2(own.Bytes(), size)
+	}()
+	select {
+	case key := <-done:
+		return key, nil
+	case <-ctx.Done():
+		go func() { secret.Wipe(<-done) }()
+		return nil, ctx.Err()
+	}
+}
+
+// runArgon2 gives the function's memory back to the system before it returns:
+// x/crypto/argon2 takes it from Go's heap, which would otherwise keep up to
+// twice as much, and the next keyslot's would come on top.
+func (k KDF) runArgon2(passphrase []byte, size int) []byte {
+	defer debug.FreeOSMemory()
+	run := argon2.IDKey
+	if k.Type == KDFArgon2i {
+		run = argon2.Key
+	}
+	return run(passphrase, k.Salt, uint32(k.Iterations), uint32(k.MemoryKiB), uint8(k.Threads), uint32(size))
+}
+
+// pbkdf2 is PBKDF2 (RFC 8018, section 5.2) over HMAC. Unlike the standard
+// library's it takes the passphrase as bytes that can be wiped, and can be
+// interrupted. The caller wipes the result.
+func pbkdf2(ctx context.Context, newHash func() hash.Hash, passphrase, salt []byte, iterations, size int) ([]byte, error) {
+	prf := hmac.New(newHash, passphrase)
+	n := prf.Size()
+	blocks := (size + n - 1) / n
+	key := make([]byte, 0, blocks*n)
+	u := make([]byte, n)
+	defer secret.Wipe(u)
+	for block := 1; block <= blocks; block++ {
+		prf.Reset()
+		prf.Write(salt)
+		prf.Write(binary.BigEndian.AppendUint32(nil, uint32(block)))
+		u = prf.Sum(u[:0])
+		key = append(key, u...)
+		t := key[len(key)-n:]
+		for i := 1; i < iterations; i++ {
+			if i%4096 == 0 && ctx.Err() != nil {
+				secret.Wipe(key)
+				return nil, ctx.Err()
+			}
+			prf.Reset()
+			prf.Write(u)
+			u = prf.Sum(u[:0])
+			for j, b := range u {
+				t[j] ^= b
+			}
+		}
+	}
+	secret.Wipe(key[size:])
+	return key[:size], nil
+}

@@ -1,0 +1,220 @@
+// Package luks reads and writes LUKS headers: the metadata that names the
+// cipher of an encrypted volume and keeps its key behind passphrases.
+//
+// The format is LUKS2 (LUKS2 On-Disk Format Specification 1.1.x, and what
+// cryptsetup 2.6 makes of it where the two differ). The package finds and
+// checks both copies of a header, unlocks a keyslot, and writes new headers
+// that cryptsetup accepts. Offsets and sizes are in bytes unless a name says
+// otherwise.
+//
+// It does no I/O on the payload and asks nothing of the kernel's
+// device-mapper: a Volume holds the key and says where the data lies and how
+// it is encrypted; package device/volume turns that into a device.
+//
+// A header is untrusted input. ReadHeader never panics on one, never writes
+// (it does not repair), and believes no offset, size or count that it has not
+// checked. What a header cannot protect against is its owner's absence: who
+// can write to it can replace it by an older one, or by one whose keyslot
+// holds another key. See docs/threat-model.md.
+package luks
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/xtsdisk/xtsdisk/internal/secret"
+)
+
+// Storage is what a header is written to. device.Device satisfies it. Where
+// it also has WriteZeroes(off, n int64) error, large zero ranges go through
+// that.
+type Storage interface {
+	io.ReaderAt
+	io.WriterAt
+	// Flush returns nil once everything written so far is durable.
+	Flush() error
+}
+
+// Copy names one of the two copies of a LUKS2 header.
+type Copy uint8
+
+// The copies of a LUKS2 header.
+const (
+	Primary   Copy = iota // at offset 0
+	Secondary             // behind the primary, at offset Header.Size
+)
+
+// String returns "primary" or "secondary".
+func (c Copy) String() string {
+	if c == Secondary {
+		return "secondary"
+	}
+	return "primary"
+}
+
+// Header is a LUKS2 header, parsed and checked. It holds no secret.
+type Header struct {
+	Version   int    // 2
+	UUID      string // as written, usually in RFC 9562 form
+	Label     string // up to 47 bytes
+	Subsystem string // up to 47 bytes
+	SeqID     uint64 // rises with every change (cryptsetup: Epoch)
+	Size      int64  // bytes of one copy: the binary header and its JSON area
+
+	Copy     Copy     // the copy that was used
+	Warnings []string // what is wrong with the other copy and the like; not fatal
+
+	// Objects in ascending order of ID.
+	Keyslots []Keyslot
+	Segments []Segment
+	Digests  []Digest
+	Tokens   []Token
+	Config   Config
+
+	size int64 // bytes of the file or device it was read from; negative if unknown
+}
+
+// Priority says in which order keyslots are tried.
+type Priority int
+
+// Keyslot priorities (specification, section 3.3).
+const (
+	PriorityIgnore Priority = 0 // tried only when named
+	PriorityNormal Priority = 1
+	PriorityPrefer Priority = 2 // tried before the normal ones
+)
+
+// String returns "ignored", "normal" or "preferred".
+func (p Priority) String() string {
+	switch p {
+	case PriorityIgnore:
+		return "ignored"
+	case PriorityPrefer:
+		return "preferred"
+	}
+	return "normal"
+}
+
+// Keyslot is one keyslot object (specification, section 3.3). KDF and AF are
+// set for type "luks2" only; other types are kept but cannot be unlocked.
+type Keyslot struct {
+	ID       int    // 0 to 31
+	Type     string // "luks2", "reencrypt", or one this package does not know
+	KeySize  int    // bytes of the key inside
+	Priority Priority
+	KDF      KDF  // turns a passphrase into the key of the area
+	AF       AF   // how the key is spread over the area
+	Area     Area // where the key lies, encrypted
+	// Mode and Direction belong to type "reencrypt".
+	Mode, Direction string
+}
+
+// AF describes the anti-forensic split of a keyslot (specification, section 3.3.2).
+type AF struct {
+	Stripes int    // 4000
+	Hash    string // of the diffusion, by cryptsetup's name
+}
+
+// Area is a keyslot's place in the keyslots area.
+type Area struct {
+	Type         string // "raw"; for reencryption "checksum", "journal", "datashift", ...
+	Offset, Size int64  // bytes from the start of the header
+	Cipher       string // cipher string of the area ("aes-xts-plain64"); type "raw" only
+	KeySize      int    // bytes of the area's key; type "raw" only
+	Hash         string // type "checksum" only
+	SectorSize   int    // bytes a checksum covers; type "checksum" only
+	ShiftSize    int64  // bytes; types "datashift*" only
+}
+
+// Segment is one area of the data device (specification, section 3.4).
+type Segment struct {
+	ID         int        // 0 to 31
+	Type       string     // "crypt", "linear", or one this package does not know
+	Offset     int64      // bytes from the start of the data device
+	Size       int64      // bytes; -1: to the end of the device ("dynamic")
+	IVTweak    uint64     // added to the IV's sector number, in 512-byte units
+	Cipher     string     // cipher string; type "crypt" only
+	SectorSize int        // bytes; type "crypt" only
+	Flags      []string   // "in-reencryption", "backup-final" and so on
+	Integrity  *Integrity // nil without authentication
+}
+
+// Integrity describes the authentication of a segment by dm-integrity.
+type Integrity struct {
+	Type              string // "aead", "hmac(sha256)", ...
+	JournalEncryption string // "none", or a cipher
+	JournalIntegrity  string // "none", or a hash
+}
+
+// Digest verifies a volume key and ties keyslots to segments (specification, section 3.5).
+type Digest struct {
+	ID       int    // 0 to 31
+	Type     string // "pbkdf2"
+	Keyslots []int  // IDs of the keyslots that hold its key, ascending
+	Segments []int  // IDs of the segments that its key encrypts, ascending
+	KDF      KDF    // its hash, iterations and salt
+	Value    []byte // the digest
+}
+
+// Token is one token object (specification, section 3.6), kept as it was read.
+type Token struct {
+	ID       int    // 0 to 31
+	Type     string // "luks2-keyring", "systemd-tpm2", ...
+	Keyslots []int  // IDs of the keyslots it is for, ascending
+	JSON     []byte // the whole object, byte for byte
+}
+
+// Config is the config object (specification, section 3.7).
+type Config struct {
+	JSONSize     int64    // bytes of the JSON area
+	KeyslotsSize int64    // bytes of the keyslots area, which starts at 2*Header.Size
+	Flags        []string // persistent activation flags, "allow-discards" and so on
+	Requirements []string // mandatory requirements: features a program must know
+}
+
+// AnySlot as UnlockOptions.Slot tries the keyslots by priority.
+const AnySlot = -1
+
+// UnlockOptions say which keyslot to try and what it may cost.
+type UnlockOptions struct {
+	// Slot is the only keyslot to try, or AnySlot. A keyslot whose priority
+	// is to be ignored, and one that is bound to no segment, is tried only
+	// when it is named here.
+	Slot int
+	// MaxMemoryKiB bounds the memory of the KDF; 0 means 4 GiB, cryptsetup's
+	// own limit. The memory that the process may use bounds it in any case.
+	MaxMemoryKiB int
+}
+
+// Volume is an unlocked volume: its header and its key.
+type Volume struct {
+	Header  *Header       // what was unlocked
+	Slot    int           // the keyslot that opened; -1 if the key was given
+	Unbound bool          // the key belongs to no segment: it opens no data
+	KDFTime time.Duration // time spent in KDFs
+
+	digest int // the digest that verified the key
+	key    *secret.Buffer
+}
+
+// Key returns the volume key itself, not a copy. It is valid until Close, and
+// panics afterwards. It lies in locked memory where the system allows.
+func (v *Volume) Key() []byte { return v.key.Bytes() }
+
+// Close clears the key. Further calls do nothing.
+func (v *Volume) Close() { v.key.Destroy() }
+
+// Segments returns where the data lies and how it is encrypted, as
+// Header.DataSegments does. For a key that is not the data's (an unbound
+// keyslot's) the error wraps ErrPolicy.
+func (v *Volume) Segments() ([]Segment, error) {
+	list, err := v.Header.DataSegments()
+	if err != nil {
+		return nil, err
+	}
+	if v.Header.segmentDigest(list[0].ID).ID != v.digest {
+		return nil, fmt.Errorf("%w: the key of keyslot %d is not that of the data", ErrPolicy, v.Slot)
+	}
+	return list, nil
+}
