@@ -1,0 +1,48 @@
+package hashes
+
+import (
+	"encoding/hex"
+	"testing"
+)
+
+// The digests of "abc": FIPS 180-4 and FIPS 202 examples, RFC 7693 appendices
+// A and B, RIPEMD-160's reference page; the shorter BLAKE2b by coreutils'
+// b2sum -l.
+var abc = map[string]string{
+	"ripemd160":   "8eb208f7e05d987a9b044a8e98c6b087f15a0bfc",
+	"sha1":        "a9993e364706816aba3e25717850c26c9cd0d89d",
+	"sha224":      "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
+	"sha256":      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+	"sha384":      "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
+	"sha512":      "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+	"sha3-224":    "e642824c3f8cf24ad09234ee7d3c766fc9a3a5168d0c94ad73b46fdf",
+	"sha3-256":    "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532",
+	"sha3-384":    "ec01498288516fc926459f58e2c6ad8df9b473cb0fc08c2596da7cf0e49be4b298d88cea927ac7f539f1edf228376d25",
+	"sha3-512":    "b751850b1a57168a5693cd924b6b096e08f621827444f70d884f5d0240d2712e10e116e9192af3c91a7ec57647e3934057340b4cf408d5a56592f8274eec53f0",
+	"blake2b-160": "384264f676f39536840523f284921cdc68b6846b",
+	"blake2b-256": "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319",
+	"blake2b-384": "6f56a82c8e7ef526dfe182eb5212f7db9df1317e57815dbda46083fc30f54ee6c66ba83be64b302d7cba6ce15bb556f4",
+	"blake2b-512": "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d17d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923",
+	"blake2s-256": "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982",
+}
+
+func TestKnownDigests(t *testing.T) {
+	for _, name := range Names() {
+		want, ok := abc[name]
+		if !ok {
+			t.Errorf("%s has no known digest here", name)
+			continue
+		}
+		h := ByName(name)()
+		h.Write([]byte("abc"))
+		if got := hex.EncodeToString(h.Sum(nil)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if len(abc) != len(Names()) {
+		t.Error("a digest is known for a hash that is missing")
+	}
+	if ByName("md5") != nil {
+		t.Error("md5 is offered")
+	}
+}
