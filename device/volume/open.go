@@ -1,0 +1,290 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/xtsdisk/xtsdisk/device"
+	"github.com/xtsdisk/xtsdisk/luks"
+)
+
+// OpenOptions says how a volume is unlocked.
+type OpenOptions struct {
+	Passphrase   []byte // tried unless VolumeKey or Plain is set; may be empty
+	VolumeKey    []byte // not nil: taken if it fits the header's digest
+	Slot         int    // keyslot to try; luks.AnySlot: by priority
+	MaxMemoryKiB int    // bound of the KDF's memory; 0: see luks.UnlockOptions
+	Header       string // path of a detached header; "": in the volume itself
+
+	// Ask, if set, is called when a secret is needed and neither VolumeKey nor
+	// Plain.Key is there: once the header has been read, the data has turned out
+	// to be of a kind that can be opened and, by Decrypt, the target has been
+	// checked. It returns the passphrase, or for a plain volume, which has no
+	// header, the key. The result is not kept, and is the caller's to wipe.
+	Ask func(context.Context, *luks.Header) ([]byte, error)
+
+	Plain *PlainOptions // a volume without a header: all that is needed
+	Force bool          // take it as plain although there is a LUKS header
+
+	Writable bool         // else nothing can be written
+	Direct   bool         // bypass the page cache (O_DIRECT)
+	Warn     func(string) // gets each of Volume.Warnings as it is found; may be nil
+}
+
+// Volume is an open volume: its plaintext as a device. All methods of
+// device.Device are as documented there; its Close also wipes the key. Discard
+// does nothing: it would show which sectors are unused.
+type Volume struct {
+	device.Device
+	Header   *luks.Header // nil for a plain volume
+	Slot     int          // keyslot that opened; -1: by volume key, or plain
+	KDFTime  time.Duration
+	Warnings []string // lower-case sentences without a final full stop
+
+	opened *opened
+}
+
+// Close closes the file and clears the keys. A second Close does nothing.
+func (v *Volume) Close() error { return v.opened.close() }
+
+// Open opens the volume at path, a regular file or block device. While it is
+// open, other programs that look at qemu's lock bytes find it in use: for
+// reading, or, if Writable, exclusively. Reading never writes, not even to
+// repair a header.
+//
+// Errors are ErrIsLUKS, ErrDetached, ErrTruncated (for a plain volume ErrSize),
+// ErrOptions, ErrUnsupported, ErrKind, lock.ErrInUse, those of luks.ReadHeader and
+// luks.Header.Unlock, the cause of ctx's end, and those of the system.
+func Open(ctx context.Context, path string, o OpenOptions) (*Volume, error) {
+	r := &run{system: host, warn: o.Warn}
+	return r.openVolume(ctx, path, o)
+}
+
+// Unlock reads the header of the volume at path (or at o.Header) and unlocks
+// it, without its data: for testing and exporting keys. The caller closes the
+// result. Errors are as Open's.
+func Unlock(ctx context.Context, path string, o OpenOptions) (*luks.Volume, error) {
+	r := &run{system: host, warn: o.Warn}
+	if o.Plain != nil {
+		return nil, fmt.Errorf("%w: a plain volume has no header to unlock", ErrOptions)
+	}
+	if o.Header != "" {
+		path = o.Header
+	}
+	d, err := r.openHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	h, err := r.readHeader(ctx, path, d, d.Size())
+	if err != nil {
+		return nil, err
+	}
+	return r.unlock(ctx, path, h, d, o)
+}
+
+// opened is what belongs to an open volume.
+type opened struct {
+	payload *payload
+	luks    *luks.Volume // nil: plain
+	dev     device.Device
+	release func()
+	closed  bool
+}
+
+func (v *opened) close() error {
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	var err error
+	if v.dev != nil {
+		err = v.dev.Close()
+	}
+	if v.payload != nil {
+		v.payload.cipher.Wipe()
+	}
+	if v.luks != nil {
+		v.luks.Close()
+	}
+	if v.release != nil {
+		v.release()
+	}
+	return err
+}
+
+func (r *run) openVolume(ctx context.Context, path string, o OpenOptions) (_ *Volume, err error) {
+	st, err := r.state(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.kind == stream {
+		return nil, fmt.Errorf("%s: %w: a pipe has no places to read at", path, ErrKind)
+	}
+	v := &opened{}
+	defer func() {
+		if err != nil {
+			v.close()
+		}
+	}()
+	if o.Writable {
+		v.release, err = r.markWritten(path)
+	} else {
+		v.release, err = r.markRead(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v.dev, err = r.open(path, device.FileOptions{ReadOnly: !o.Writable, Direct: o.Direct}); err != nil {
+		return nil, err
+	}
+	if err := r.openPayload(ctx, v, path, v.dev, v.dev.Size(), o); err != nil {
+		return nil, err
+	}
+	size, err := r.fit(v.payload, path, v.dev.Size())
+	if err != nil {
+		return nil, err
+	}
+	crypt := device.NewCrypt(device.NewSection(v.dev, v.payload.offset, size), v.payload.cipher, device.CryptOptions{IVOffset: v.payload.ivSector})
+	out := &Volume{Device: crypt, Slot: -1, Warnings: r.Warnings, opened: v}
+	if v.luks != nil {
+		out.Header, out.Slot, out.KDFTime = v.luks.Header, v.luks.Slot, v.luks.KDFTime
+	}
+	return out, nil
+}
+
+// markWritten checks that path may be written, and tells others that it is.
+func (r *run) markWritten(path string) (release func(), err error) {
+	if err := r.checkWrite(path); err != nil {
+		return nil, err
+	}
+	return r.hold(path, true)
+}
+
+// openPayload finds out how the data of the volume at path is encrypted. data
+// is the volume itself, size its length or -1.
+func (r *run) openPayload(ctx context.Context, v *opened, path string, data io.ReaderAt, size int64, o OpenOptions) (err error) {
+	if o.Plain != nil {
+		if _, err := o.Plain.check(); err != nil {
+			return err
+		}
+		if err := refuseLUKS(path, data, size, o.Plain.Offset); err != nil && !o.Force {
+			return err
+		} else if err != nil {
+			r.warnf("%v", err)
+		}
+		plain := *o.Plain
+		if o.Ask != nil && len(plain.Key) == 0 {
+			if plain.Key, err = o.Ask(ctx, nil); err != nil {
+				return err
+			}
+		}
+		v.payload, err = plain.payload(false)
+		return err
+	}
+	if o.Header != "" {
+		head, err := r.openHeader(o.Header)
+		if err != nil {
+			return err
+		}
+		defer head.Close()
+		path, data, size = o.Header, head, head.Size()
+	}
+	h, err := r.readHeader(ctx, path, data, size)
+	if err != nil {
+		return err
+	}
+	if o.Header == "" && h.Detached() {
+		return fmt.Errorf("%s: %w: the data would begin inside the header", path, ErrDetached)
+	}
+	// What cannot be opened in any case is said before the key derivation.
+	if _, err := h.DataSegments(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if v.luks, err = r.unlock(ctx, path, h, data, o); err != nil {
+		return err
+	}
+	v.payload, err = luksPayload(v.luks, false)
+	return err
+}
+
+func (r *run) openHeader(path string) (device.Device, error) {
+	if _, err := r.state(path); err != nil {
+		return nil, err
+	}
+	return r.open(path, device.FileOptions{ReadOnly: true})
+}
+
+// readHeader reads under the brief lock that cryptsetup takes for it; size is
+// negative for a stream, which has none.
+func (r *run) readHeader(ctx context.Context, path string, data io.ReaderAt, size int64) (*luks.Header, error) {
+	if size >= 0 {
+		release, err := r.holdHeader(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	h, err := luks.ReadHeader(data, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, w := range h.Warnings {
+		r.warnf("%s: %s", path, w)
+	}
+	return h, nil
+}
+
+func (r *run) unlock(ctx context.Context, path string, h *luks.Header, data io.ReaderAt, o OpenOptions) (v *luks.Volume, err error) {
+	if o.Ask != nil && o.VolumeKey == nil {
+		if o.Passphrase, err = o.Ask(ctx, h); err != nil {
+			return nil, err
+		}
+	}
+	err = r.timed(PhaseKDF, &r.KDFTime, func() (err error) {
+		if o.VolumeKey != nil {
+			v, err = h.UnlockWithKey(ctx, o.VolumeKey)
+		} else {
+			v, err = h.Unlock(ctx, data, o.Passphrase, luks.UnlockOptions{Slot: o.Slot, MaxMemoryKiB: o.MaxMemoryKiB})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// fit returns how much data there is in a file of the given size, in whole
+// sectors.
+func (r *run) fit(p *payload, path string, size int64) (int64, error) {
+	room := size - p.offset
+	if room <= 0 {
+		return 0, fmt.Errorf("%s: %w: it has %d bytes, and the data begins at byte %d", path, p.ifShort, size, p.offset)
+	}
+	if p.size >= 0 && p.size > room {
+		return 0, fmt.Errorf("%s: %w: %d bytes of data at byte %d; it has only %d bytes", path, p.ifShort, p.size, p.offset, size)
+	}
+	data := p.size
+	if data < 0 {
+		data = room
+	}
+	data -= r.leftOver(path, data%int64(p.sectorSize()), p.sectorSize())
+	if data == 0 {
+		return 0, fmt.Errorf("%s: %w: %d bytes behind byte %d are less than a sector of %d", path, p.ifShort, room, p.offset, p.sectorSize())
+	}
+	if data > p.ivLimit() {
+		r.warnf("%s has %d bytes with cipher %s: its IVs repeat every 2 TiB, as dm-crypt's do", path, data, p.spec)
+	}
+	return data, nil
+}
+
+// leftOver warns of n bytes that are less than a sector, and returns n.
+func (r *run) leftOver(path string, n int64, sectorSize int) int64 {
+	if n > 0 {
+		r.warnf("%s: the last %d bytes are less than a sector of %d, and are left out", path, n, sectorSize)
+	}
+	return n
+}

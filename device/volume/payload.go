@@ -1,0 +1,109 @@
+package volume
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/xtsdisk/xtsdisk/internal/sector"
+	"github.com/xtsdisk/xtsdisk/luks"
+)
+
+// payload is the encrypted data of a volume: where it lies and how its sectors
+// are encrypted.
+type payload struct {
+	cipher   sector.Cipher
+	spec     sector.Spec
+	offset   int64  // bytes from the start of the file or device
+	size     int64  // bytes; -1: to the end
+	ivSector uint64 // IV sector number of the first byte, in 512-byte units
+	wideIV   bool   // the IV counts sectors of the cipher's size
+	ifShort  error  // what is wrong if the file ends before the data: what says where that is, or the file
+}
+
+// luksPayload is the payload of an unlocked volume. creating refuses keys that
+// nobody should start to use.
+func luksPayload(v *luks.Volume, creating bool) (*payload, error) {
+	segments, err := v.Segments()
+	if err != nil {
+		return nil, err
+	}
+	if len(segments) != 1 {
+		return nil, fmt.Errorf("%w: data in %d segments", ErrUnsupported, len(segments))
+	}
+	s := segments[0]
+	p := &payload{offset: s.Offset, size: s.Size, ivSector: s.IVTweak, ifShort: ErrTruncated}
+	if s.Offset < 0 || s.Size >= 0 && s.Offset > math.MaxInt64-s.Size {
+		return nil, fmt.Errorf("%w: segment %d: %d bytes at offset %d", luks.ErrHeaderCorrupt, s.ID, s.Size, s.Offset)
+	}
+	return p, p.setCipher(s.Cipher, v.Key(), s.SectorSize, creating)
+}
+
+// setCipher makes the cipher. Where a volume is only read, a key with two
+// equal halves is taken: dm-crypt takes it, too.
+func (p *payload) setCipher(name string, key []byte, sectorSize int, creating bool) error {
+	var err error
+	if p.spec, err = sector.Parse(name); err != nil {
+		return classify(err, ErrUnsupported, sector.ErrUnsupported)
+	}
+	p.cipher, err = p.spec.New(key, sector.Options{
+		SectorSize:       sectorSize,
+		IVLargeSectors:   p.wideIV,
+		AllowEqualHalves: !creating,
+	})
+	return err
+}
+
+func (p *payload) sectorSize() int { return p.cipher.SectorSize() }
+
+// encrypt is a device.Transform; off counts from the start of the payload.
+func (p *payload) encrypt(dst, src []byte, off int64) error {
+	if limit := p.ivLimit(); off > limit-int64(len(src)) {
+		return p.tooLong(off + int64(len(src)))
+	}
+	p.cipher.Encrypt(dst, src, p.ivSector+uint64(off)/sector.UnitSize)
+	return nil
+}
+
+// decrypt is a device.Transform.
+func (p *payload) decrypt(dst, src []byte, off int64) error {
+	p.cipher.Decrypt(dst, src, p.ivSector+uint64(off)/sector.UnitSize)
+	return nil
+}
+
+// ivLimit is how many bytes the payload can have before its IVs repeat: the
+// "plain" generator has 32 bits (Linux, drivers/md/dm-crypt.c), so that at 512
+// bytes a number everything beyond 2 TiB is encrypted with IVs used before.
+func (p *payload) ivLimit() int64 {
+	if p.spec.IV != "plain" {
+		return math.MaxInt64
+	}
+	first, unit := p.ivSector, uint64(sector.UnitSize)
+	if p.wideIV {
+		unit = uint64(p.sectorSize())
+		first /= unit / sector.UnitSize
+	}
+	if first >= 1<<32 {
+		return 0
+	}
+	return int64((1<<32 - first) * unit)
+}
+
+func (p *payload) tooLong(size int64) error {
+	return fmt.Errorf("%w: cipher %s has 2^32 IVs, which %d bytes from IV sector %d on would use twice; plain64 in place of plain has more",
+		ErrPolicy, p.spec, size, p.ivSector)
+}
+
+// checkMultiple returns ErrSize, with the nearest sizes, unless size is a
+// multiple of the sector size.
+func checkMultiple(path string, size int64, sectorSize int) error {
+	rest := size % int64(sectorSize)
+	if rest == 0 {
+		return nil
+	}
+	below, above := size-rest, size-rest+int64(sectorSize)
+	nearest := fmt.Sprintf("the nearest are %d and %d", below, above)
+	if below == 0 {
+		nearest = fmt.Sprintf("the nearest is %d", above)
+	}
+	return fmt.Errorf("%s: %w: %d bytes are not a multiple of the sector size %d; %s", path, ErrSize, size, sectorSize, nearest)
+}

@@ -1,0 +1,125 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/xtsdisk/xtsdisk/device"
+	"github.com/xtsdisk/xtsdisk/internal/lock"
+)
+
+// kind is what a path leads to, as far as jobs differ in it.
+type kind int
+
+const (
+	missing kind = iota
+	regular
+	block
+	stream // a pipe or a character device: bytes in order
+)
+
+// fileState is what a job needs to know about a path, and sees again whether
+// it changed.
+type fileState struct {
+	kind    kind
+	size    int64 // of a regular file
+	changed time.Time
+}
+
+// system is what the jobs reach the outside by. Tests put recording devices
+// and folders in its place.
+type system struct {
+	state      func(path string) (fileState, error)
+	open       func(path string, o device.FileOptions) (device.Device, error)
+	folder     func(path string, o device.FileOptions) (device.Dir, error)
+	same       func(a, b string) (bool, error)
+	checkRead  func(path string) error
+	checkWrite func(path string) error
+	hold       func(path string, exclusive bool) (release func(), err error)
+	holdHeader func(ctx context.Context, path string) (release func(), err error)
+}
+
+var host = system{
+	state: hostState,
+	open: func(path string, o device.FileOptions) (device.Device, error) {
+		f, err := device.OpenFile(path, o)
+		if err != nil {
+			return nil, err // not a nil *File in an interface
+		}
+		return f, nil
+	},
+	folder:     device.OSDir,
+	same:       lock.Same,
+	checkRead:  lock.CheckRead,
+	checkWrite: lock.CheckWrite,
+	hold:       lock.HoldPath,
+	holdHeader: hostHoldHeader,
+}
+
+func hostState(path string) (fileState, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A symbolic link that leads nowhere is there all the same.
+		if _, err := os.Lstat(path); err == nil {
+			return fileState{}, fmt.Errorf("%s: %w: a symbolic link that leads nowhere", path, ErrKind)
+		}
+		return fileState{kind: missing}, nil
+	}
+	if err != nil {
+		return fileState{}, err
+	}
+	st := fileState{size: info.Size(), changed: info.ModTime()}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		st.kind = regular
+	case mode&os.ModeCharDevice != 0, mode&os.ModeNamedPipe != 0:
+		st.kind = stream
+	case mode&os.ModeDevice != 0:
+		st.kind = block
+	default:
+		return st, fmt.Errorf("%s: %w: %s; a regular file, a block device or a pipe is needed", path, ErrKind, kindName(mode))
+	}
+	return st, nil
+}
+
+func kindName(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&os.ModeSocket != 0:
+		return "a socket"
+	}
+	return "mode " + mode.String()
+}
+
+// headerPatience is how long a header that another program has locked is
+// waited for. Those locks are meant to be brief.
+const headerPatience = 10 * time.Second
+
+func hostHoldHeader(ctx context.Context, path string) (func(), error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, headerPatience, errors.New("waited long enough"))
+	defer cancel()
+	release, err := lock.HoldHeader(ctx, f, false)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { release(); f.Close() }, nil
+}
+
+// stdStream is the path that stands for standard input or output.
+const stdStream = "-"
+
+// nopCloser keeps the caller's stream open.
+type nopCloser struct{ io.Reader }
+
+func (nopCloser) Close() error { return nil }
