@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xtsdisk/xtsdisk/device/volume"
+	"github.com/xtsdisk/xtsdisk/luks"
+)
+
+type formatVerb struct {
+	newVolumeFlags
+	a      *app
+	create size
+	force  bool
+}
+
+func newFormat(a *app) *cobra.Command {
+	v := &formatVerb{a: a, create: bytesFlag()}
+	cmd := &cobra.Command{
+		Use:        "format VOL",
+		SuggestFor: []string{"luksFormat", "create", "init", "mkfs"},
+		Short:      "make an empty LUKS2 volume",
+		Long: `Writes a new LUKS2 header with one keyslot to the file or block device VOL, or
+with --create makes the file. What VOL held is lost to whoever opens the volume,
+but not overwritten: only the header's 16 MiB are.`,
+		Example: `  xtsdisk format --create 1G new.luks
+  xtsdisk format --key-file disk.key --force /dev/sdx1`,
+		Args: exactArgs(a, "VOL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().Var(&v.create, "create", "make the file, so large: bytes, or a number with suffix")
+	cmd.Flags().BoolVarP(&v.force, "force", "f", false, "overwrite what lies there")
+	registerReport(a, cmd)
+	v.newVolumeFlags.register(cmd, false)
+	return cmd
+}
+
+func (v *formatVerb) run(ctx context.Context, name string) error {
+	if v.volume.plain() {
+		return usagef("encrypt --type plain makes one of an image", "a plain volume has nothing to format: it has no header")
+	}
+	if err := v.check(false); err != nil {
+		return err
+	}
+	if name == stdinName {
+		return usagef("", "format needs a file or block device, not a stream")
+	}
+	if v.volume.fs.Changed("create") && v.create.bytes == 0 {
+		return usagef("such as --create 1G", "--create 0 leaves no room")
+	}
+	m, err := newMeter(v.a, progressAuto)
+	if err != nil {
+		return err
+	}
+	opts, err := v.volume.luksOptions()
+	if err != nil {
+		return err
+	}
+	k := &newKeys{}
+	defer k.destroy()
+	o := volume.FormatOptions{Path: name, Create: v.create.bytes, Force: v.force, Luks: *opts, Warn: v.a.warn, Progress: m.set}
+	o.Prepare = func(ctx context.Context, l *luks.FormatOptions) error { return v.luksKeys(ctx, v.a, m, name, l, k) }
+	r, h, err := volume.Format(ctx, o)
+	m.close()
+	if err != nil {
+		return v.explain(name, naming(name, err))
+	}
+	if v.a.json {
+		report := newJobReport("", name, r)
+		report.UUID = h.UUID
+		return printJSON(v.a.io.out, report)
+	}
+	v.a.note("%s", sentence(fmt.Sprintf("%s: a LUKS2 volume of %s, UUID %s", name, formatExact(r.Bytes), h.UUID),
+		fmt.Sprintf("sectors of %d bytes", r.SectorSize), "key derivation "+seconds(r.KDFTime)))
+	return nil
+}
+
+func (v *formatVerb) explain(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && v.create.bytes == 0:
+		return withHint(err, "to make it:  %s format --create SIZE %s", v.a.self, shellQuote(name))
+	case errors.Is(err, volume.ErrSize):
+		return withHint(err, "it must be larger: a header takes 16 MiB, or 1 MiB with --luks2-keyslots-size 256K")
+	}
+	return explainTarget(v.a, name, err)
+}
