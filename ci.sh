@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# Everything that is checked before a change lands, for people and for CI:
+#
+#   ./ci.sh [--long] [STAGE...]      without a stage: all, in this order
+#
+#   deps         install or name the Debian packages that tests use
+#   gen          the committed assembly is what the generators make
+#   lint         gofmt, go vet for several systems, staticcheck, module files
+#   unit         go test ./...
+#   race         the same with the race detector, and with one processor
+#   purego       the builds without assembly, and every CPU level forced
+#   cross        builds for other systems; tests under qemu-user
+#   fuzz         each fuzz target for some seconds
+#   integration  the built program against other programs
+#   report       speed, printed and never judged
+#
+# --long runs whole matrices, loads and long fuzzing. XTSDISK_TESTDATA names
+# the folder with outside vectors and images (../shared where that exists).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+STAGES=(deps gen lint unit race purego cross fuzz integration report)
+# program:package, for what tests call
+TOOLS=(cryptsetup:cryptsetup-bin qemu-aarch64-static:qemu-user-static xz:xz-utils
+       mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
+       gcc:gcc script:bsdutils)
+
+long=""
+wanted=()
+for arg in "$@"; do
+  case $arg in
+    --long) long=1 ;;
+    -h|--help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    *) [[ " ${STAGES[*]} " == *" $arg "* ]] || { echo "ci.sh: no stage $arg; stages: ${STAGES[*]}" >&2; exit 2; }
+       wanted+=("$arg") ;;
+  esac
+done
+[[ ${#wanted[@]} -gt 0 ]] || wanted=("${STAGES[@]}")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+: >"$work/skips"
+
+if [[ -z ${XTSDISK_TESTDATA-} && -d ../shared ]]; then
+  XTSDISK_TESTDATA=$(cd ../shared && pwd)
+  export XTSDISK_TESTDATA
+fi
+export XTSDISK_LONG=$long
+export PATH=$PATH:/usr/sbin:/sbin
+
+missing_packages() {
+  local pair
+  for pair in "${TOOLS[@]}"; do
+    command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+  done
+}
+
+stage_deps() {
+  local missing answer=y sudo=""
+  mapfile -t missing < <(missing_packages)
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    if ! command -v apt-get >/dev/null; then
+      echo "not a Debian system; tests that need these packages are skipped: ${missing[*]}"
+      return
+    fi
+    if [[ $(id -u) != 0 ]]; then sudo=sudo; fi
+    if [[ $(id -u) != 0 && ${CI-} != true ]]; then
+      read -rp "install ${missing[*]} with apt-get? [y/N] " answer || answer=n
+    fi
+    if [[ $answer != [yY]* ]]; then
+      echo "tests that need these packages are skipped: ${missing[*]}"
+      return
+    fi
+    $sudo apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$work/apt.log" 2>&1 ||
+      { tail -20 "$work/apt.log"; return 1; }
+  fi
+  go mod download
+}
+
+# What must not be skipped here: programs that are installed, levels that the
+# kernel (not our own detection) says this CPU has, root, outside data.
+require() {
+  local pair list=()
+  for pair in "${TOOLS[@]}"; do
+    if command -v "${pair%%:*}" >/dev/null; then list+=("${pair%%:*}"); fi
+  done
+  has() { local f; for f in "$@"; do grep -qw -m1 "$f" /proc/cpuinfo 2>/dev/null || return 1; done; }
+  if has aes; then list+=(aesni4); fi
+  if has aes vaes vpclmulqdq avx512f avx512bw avx512vl avx512dq bmi2; then list+=(vaes512); fi
+  if [[ $(id -u) == 0 ]]; then list+=(root); fi
+  if [[ -n ${XTSDISK_TESTDATA-} ]]; then list+=(testdata); fi
+  (IFS=,; echo "${list[*]}")
+}
+
+# go_test NAME ARGS... runs go test, shows what failed and one line for each
+# package, and keeps the counts and the reasons of what was skipped.
+go_test() {
+  local name=$1 rc=0 log="$work/$1.log"
+  shift
+  go test -v "$@" >"$log" 2>&1 || rc=$?
+  if [[ $rc != 0 ]]; then
+    grep -vE '^ *(=== |--- PASS|--- SKIP)' "$log" | tail -150 || true
+  fi
+  grep -E '^(ok|FAIL|---? FAIL| +--- FAIL)' "$log" || true
+  passed=$((passed + $(grep -cE '^ *--- PASS' "$log" || true)))
+  failed=$((failed + $(grep -cE '^ *--- FAIL' "$log" || true)))
+  skipped=$((skipped + $(grep -cE '^ *--- SKIP' "$log" || true)))
+  # With -v the reason stands on the line before "--- SKIP".
+  awk -v name="$name" '/^ *--- SKIP/ { sub(/^ *[^ ]+\.go:[0-9]+: /, "", before); print name ": " $3 ": " before }
+    { before = $0 }' "$log" >>"$work/skips"
+  return "$rc"
+}
+
+stage_gen() { go_test gen -run TestAssembly ./internal/rules; }
+
+stage_lint() {
+  local unformatted target
+  unformatted=$(gofmt -l .)
+  [[ -z $unformatted ]] || { echo "gofmt: $unformatted"; return 1; }
+  go mod tidy -diff
+  go mod verify
+  go vet ./...
+  go vet -tags purego ./...
+  for target in linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do
+    GOOS=${target%/*} GOARCH=${target#*/} go vet ./...
+  done
+  go tool -modfile=tools.mod staticcheck ./...
+  if command -v shellcheck >/dev/null; then shellcheck ci.sh .ci/run; fi
+}
+
+stage_unit() {
+  local packages
+  mapfile -t packages < <(go list ./... | grep -v /integration)
+  go_test unit "${packages[@]}"
+}
+
+stage_race() {
+  go_test race -race -short ./xts/... ./device/... ./luks/... ./internal/... ./cmd/...
+  GOMAXPROCS=1 go_test one-processor -short ./xts/... ./device/... ./luks/...
+}
+
+stage_purego() {
+  go_test purego -tags purego -short ./xts/... ./device/... ./luks/... ./internal/sector/... ./cmd/...
+  local level
+  for level in generic aesni4; do
+    if [[ ,$(require), == *,$level,* || $level == generic ]]; then
+      XTSDISK_LEVEL=$level go_test "level-$level" -short ./device/... ./luks/... ./internal/sector/...
+    fi
+  done
+}
+
+stage_cross() {
+  local target arch
+  for target in linux/386 linux/arm linux/arm64 linux/s390x linux/riscv64 darwin/amd64 darwin/arm64 \
+    windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64; do
+    GOOS=${target%/*} GOARCH=${target#*/} go build -o /dev/null ./cmd/xtsdisk
+    GOOS=${target%/*} GOARCH=${target#*/} go build ./...
+    echo "built $target"
+  done
+  # Processors that lack the wider levels, and one without AES instructions.
+  if [[ $(uname -m) == x86_64 ]] && command -v qemu-x86_64-static >/dev/null; then
+    XTSDISK_REQUIRE="" go_test cpu-Conroe -short -exec "qemu-x86_64-static -cpu Conroe" ./xts ./xts/asm
+    XTSDISK_REQUIRE=aesni4 go_test cpu-Westmere -short -exec "qemu-x86_64-static -cpu Westmere" ./xts ./xts/asm
+  fi
+  GOARCH=386 go_test 386 -short ./xts/... ./luks/... ./internal/sector/...
+  for arch in arm64:aarch64 s390x:s390x; do
+    if command -v "qemu-${arch#*:}-static" >/dev/null; then
+      XTSDISK_REQUIRE="" GOARCH=${arch%:*} go_test "${arch%:*}" -short -exec "qemu-${arch#*:}-static" ./xts/... ./luks/... ./internal/sector/...
+    else
+      echo "qemu-${arch#*:}-static is not installed: no tests for ${arch%:*}" | tee -a "$work/skips"
+    fi
+  done
+}
+
+stage_fuzz() {
+  local seconds=8 package target
+  [[ -z $long ]] || seconds=300
+  while read -r package target; do
+    echo "fuzz $target ($package)"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" "$package" >"$work/fuzz.log" 2>&1 ||
+      { tail -40 "$work/fuzz.log"; return 1; }
+    passed=$((passed + 1))
+  done < <(grep -rl --include='*_test.go' '^func Fuzz' --exclude-dir=_gen . | while read -r file; do
+    sed -nE "s#^func (Fuzz[A-Za-z0-9_]*).*#$(dirname "$file") \1#p" "$file"
+  done | sort)
+}
+
+stage_integration() { go_test integration -timeout 20m ./integration/...; }
+
+stage_report() { go test -run '^$' -bench Report -benchtime 1x ./internal/speed ./integration/... | grep -vE '^(PASS|ok|goos|goarch|pkg|\?)'; }
+
+XTSDISK_REQUIRE=${XTSDISK_REQUIRE-}
+times=()
+for stage in "${wanted[@]}"; do
+  echo "== $stage"
+  start=$SECONDS
+  if [[ $stage != deps && -z $XTSDISK_REQUIRE ]]; then
+    XTSDISK_REQUIRE=$(require)
+    export XTSDISK_REQUIRE
+    echo "required here: $XTSDISK_REQUIRE"
+  fi
+  # Not in a condition: there, bash would switch off errexit inside the stage.
+  set +e
+  (set -e; "stage_$stage"; echo "$passed $failed $skipped" >"$work/counts")
+  rc=$?
+  set -e
+  if [[ -s $work/counts ]]; then read -r passed failed skipped <"$work/counts"; fi
+  times+=("$stage $((SECONDS - start)) s")
+  if [[ $rc != 0 ]]; then
+    echo "== $stage FAILED after $((SECONDS - start)) s"
+    echo "$passed passed, $((failed > 0 ? failed : 1)) failed, $skipped skipped"
+    exit 1
+  fi
+done
+
+echo "== times"
+printf '%s\n' "${times[@]}"
+if [[ -s $work/skips ]]; then
+  echo "== did not run"
+  sort "$work/skips" | uniq
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
