@@ -1,3 +1,5 @@
+//go:build linux
+
 package integration
 
 import (
@@ -104,7 +106,7 @@ func reportDir(b *testing.B) (dir string, size int64) {
 		b.Skipf("no tmpfs at %s: %v", shm, err)
 	}
 	size = 4 << 30
-	for size > 64<<20 && 3*size > int64(fs.Bavail)*fs.Bsize {
+	for size > 64<<20 && 3*size > int64(fs.Bavail)*int64(fs.Bsize) {
 		size /= 2
 	}
 	dir, err := os.MkdirTemp(shm, "xtsdisk-report")
