@@ -23,7 +23,7 @@ STAGES=(deps gen lint unit race purego cross fuzz integration report)
 # program:package, for what tests call
 TOOLS=(cryptsetup:cryptsetup-bin qemu-aarch64-static:qemu-user-static xz:xz-utils
        mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
-       gcc:gcc script:bsdutils)
+       gcc:gcc script:bsdutils qemu-io:qemu-utils)
 
 long=""
 wanted=()
@@ -101,12 +101,12 @@ go_test() {
   shift
   go test -v "$@" >"$log" 2>&1 || rc=$?
   if [[ $rc != 0 ]]; then
-    grep -vE '^ *(=== |--- PASS|--- SKIP)' "$log" | tail -150 || true
+    grep -avE '^ *(=== |--- PASS|--- SKIP)' "$log" | tail -150 || true
   fi
-  grep -E '^(ok|FAIL|---? FAIL| +--- FAIL)' "$log" || true
-  passed=$((passed + $(grep -cE '^ *--- PASS' "$log" || true)))
-  failed=$((failed + $(grep -cE '^ *--- FAIL' "$log" || true)))
-  skipped=$((skipped + $(grep -cE '^ *--- SKIP' "$log" || true)))
+  grep -aE '^(ok|FAIL|---? FAIL| +--- FAIL)' "$log" || true
+  passed=$((passed + $(grep -acE '^ *--- PASS' "$log" || true)))
+  failed=$((failed + $(grep -acE '^ *--- FAIL' "$log" || true)))
+  skipped=$((skipped + $(grep -acE '^ *--- SKIP' "$log" || true)))
   # With -v the reason stands on the line before "--- SKIP".
   awk -v name="$name" '/^ *--- SKIP/ { sub(/^ *[^ ]+\.go:[0-9]+: /, "", before); print name ": " $3 ": " before }
     { before = $0 }' "$log" >>"$work/skips"
