@@ -86,6 +86,12 @@ func TestConformance(t *testing.T) {
 			f := newFile(t, t.TempDir(), size, device.FileOptions{})
 			return device.NewCrypt(device.NewSection(f, 3584, -1), newCipher(t, 4096), device.CryptOptions{AllowDiscards: true})
 		},
+		"file zero range": func(t *testing.T) device.Device {
+			return device.WithoutZeroing(newFile(t, t.TempDir(), size, device.FileOptions{}), false)
+		},
+		"file no zeroing": func(t *testing.T) device.Device {
+			return device.WithoutZeroing(newFile(t, t.TempDir(), size, device.FileOptions{}), true)
+		},
 		"aligned": func(t *testing.T) device.Device {
 			return device.OpenAligned(t, newFile(t, t.TempDir(), 256<<10, device.FileOptions{}), 1024)
 		},
@@ -140,7 +146,11 @@ func loopDevice(t *testing.T, size int64, sectorSize string) string {
 
 func TestConformanceBlock(t *testing.T) {
 	for _, sectorSize := range []string{"512", "4096"} {
-		path := loopDevice(t, 256<<10, sectorSize)
+		size := int64(256 << 10)
+		if sectorSize == "512" {
+			size += 512 // ends inside a page
+		}
+		path := loopDevice(t, size, sectorSize)
 		for name, o := range map[string]device.FileOptions{"cached": {}, "direct": {Direct: true}} {
 			t.Run(sectorSize+" "+name, func(t *testing.T) {
 				devicetest.Run(t, func(t *testing.T) device.Device {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -370,5 +371,20 @@ func TestCopyMisuse(t *testing.T) {
 			}()
 			device.Copy(context.Background(), device.StreamSink(io.Discard), device.StreamSource(bytes.NewReader(nil)), o)
 		}()
+	}
+}
+
+// A copy holds a few chunks, however much it moves.
+func TestCopyMemory(t *testing.T) {
+	src := device.DeviceSource(device.NewMemory(1<<30, 512))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	stats, err := device.Copy(context.Background(), device.StreamSink(io.Discard), src, device.CopyOptions{Size: -1, SourceHoles: true})
+	runtime.ReadMemStats(&after)
+	if err != nil || stats.Bytes != 1<<30 {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 24<<20 {
+		t.Errorf("a copy of 1 GiB allocates %d bytes", n)
 	}
 }

@@ -108,3 +108,11 @@ func AbandonRead(r io.Reader, n int, begun <-chan struct{}, release func()) []by
 	<-s.ended
 	return buf.b
 }
+
+// WithoutZeroing makes f one whose system cannot punch holes or, besides, zero
+// ranges.
+func WithoutZeroing(f *File, zeroRange bool) *File {
+	f.noPunch.Store(true)
+	f.noZeroRange.Store(zeroRange)
+	return f
+}
