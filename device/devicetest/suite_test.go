@@ -4,9 +4,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/xtsdisk/xtsdisk/device"
 	"github.com/xtsdisk/xtsdisk/device/devicetest"
@@ -144,7 +144,7 @@ func (u *unlocked) WriteAt(p []byte, off int64) (int, error) {
 	start := off - off%512
 	b := make([]byte, min((off+int64(len(p))+511)/512*512, u.Size())-start)
 	u.Memory.ReadAt(b, start)
-	runtime.Gosched() // as anything slower than memory does
+	time.Sleep(100 * time.Microsecond) // others get in between, however few processors there are
 	copy(b[off-start:], p)
 	_, err := u.Memory.WriteAt(b, start)
 	return len(p), err
