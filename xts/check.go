@@ -1,6 +1,6 @@
 package xts
 
-import "unsafe"
+import "github.com/xtsdisk/xtsdisk/xts/asm"
 
 // checkUnit panics unless src is a data unit and dst fits it, and returns dst
 // cut to the length of src.
@@ -36,15 +36,8 @@ func (c *Cipher) checkBuffers(dst, src []byte) []byte {
 		panic("xts: output is shorter than input")
 	}
 	dst = dst[:len(src)]
-	if anyOverlap(dst, src) && &dst[0] != &src[0] {
+	if asm.Overlap(dst, src) && &dst[0] != &src[0] {
 		panic("xts: input and output overlap in part")
 	}
 	return dst
-}
-
-// anyOverlap tells whether x and y share memory.
-func anyOverlap(x, y []byte) bool {
-	return len(x) > 0 && len(y) > 0 &&
-		uintptr(unsafe.Pointer(&x[0])) <= uintptr(unsafe.Pointer(&y[len(y)-1])) &&
-		uintptr(unsafe.Pointer(&y[0])) <= uintptr(unsafe.Pointer(&x[len(x)-1]))
 }

@@ -1,6 +1,10 @@
 package xts
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/xtsdisk/xtsdisk/xts/asm"
+)
 
 // EncryptRun encrypts a run of sectors with counted tweaks, each sector a data
 // unit of r.SectorSize bytes. len(src) must be a multiple of it; dst gets
@@ -89,7 +93,7 @@ func (c *Cipher) tweaked(dst, src []byte, sectorSize int, tweaks [][16]byte, dir
 	if len(tweaks) != len(src)/sectorSize {
 		panic("xts: the number of tweaks is not that of the sectors")
 	}
-	if anyOverlap(dst, flat(tweaks)) {
+	if asm.Overlap(dst, flat(tweaks)) {
 		panic("xts: the tweaks overlap the output")
 	}
 	if len(tweaks) > 0 {

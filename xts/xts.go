@@ -4,9 +4,8 @@
 //
 // XTS is a tweakable cipher of the length of its input: the same data under
 // the same key and the same tweak (the sector's number) always gives the same
-// ciphertext, of the same length. What it gives: who reads the medium once
-// learns nothing about the data but where sectors are equal to what they were
-// before. What it does not give:
+// ciphertext, of the same length. What it gives: who sees the medium once
+// learns nothing about the data. What it does not give:
 //
 //   - Integrity. A changed bit of ciphertext garbles one 16-byte block (two
 //     where ciphertext was stolen) and leaves all others as they were; nothing
@@ -150,7 +149,9 @@ func (c *Cipher) Decrypt(dst, src []byte, tweak *[16]byte) {
 func (c *Cipher) Level() string { return (*c.key).Level().String() }
 
 // Wipe overwrites the key schedules. Any encryption or decryption after it
-// panics; it must not run at the same time as one. Wiping again is allowed.
+// panics; it must not run at the same time as one. Wiping again is allowed. Out
+// of its reach is what the system stored of the registers when a signal arrived
+// during a call.
 func (c *Cipher) Wipe() {
 	if s := *c.key; !s.wiped {
 		s.XTSKey.Wipe()

@@ -3,6 +3,7 @@
 package asm
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
@@ -78,6 +79,25 @@ func TestGuardPagesOfRuns(t *testing.T) {
 						run(k, dec, src, src, size, 1, 1)
 					}
 				}
+			})
+		}
+	})
+}
+
+// Nor beyond a key, which need not be as long as what a load takes.
+func TestGuardPagesOfKeys(t *testing.T) {
+	forLevels(t, func(t *testing.T, k *XTSKey, ref reference) {
+		key := append(bytes.Clone(ref.key1), ref.key2...)
+		memory, src, tweak := newGuarded(t, len(key)), noise(64, 23), [16]byte(noise(16, 24))
+		for _, place := range []func(guarded, int) []byte{guarded.start, guarded.end} {
+			guardedKey := place(memory, len(key))
+			copy(guardedKey, key)
+			other := new(XTSKey)
+			other.Init(k.Level(), guardedKey)
+			both(func(dec bool) {
+				dst := make([]byte, len(src))
+				unit(other, dec, dst, src, &tweak)
+				compare(t, dst, ref.unit(dec, src, tweak), "decrypting %t", dec)
 			})
 		}
 	})

@@ -5,7 +5,9 @@ package asm
 import (
 	"bytes"
 	"encoding/hex"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -62,10 +64,22 @@ func TestWipe(t *testing.T) {
 	for _, l := range Levels() {
 		var k XTSKey
 		k.Init(l, unhex(t, strings.Repeat("00112233445566778899aabbccddeeff", 3)+"0123456789abcdef0123456789abcdef"))
+		bytesOf := unsafe.Slice((*byte)(unsafe.Pointer(&k)), unsafe.Sizeof(k))
+		if count := len(bytesOf) - bytes.Count(bytesOf, []byte{0}); l != Generic && count < 600 {
+			t.Errorf("%v: only %d bytes are set: the test looks in the wrong place", l, count)
+		}
 		k.Wipe()
-		if k.sched != (schedule{}) || k.generic != (genericXTS{}) {
+		k.level = 0
+		if !bytes.Equal(bytesOf, make([]byte, len(bytesOf))) {
 			t.Errorf("%v: Wipe leaves keys", l)
 		}
+	}
+}
+
+// A copy would outlive Wipe: go vet tells, by the first field's type.
+func TestXTSKeyNoCopy(t *testing.T) {
+	if _, ok := reflect.New(reflect.TypeFor[XTSKey]().Field(0).Type).Interface().(sync.Locker); !ok {
+		t.Error("go vet would not notice a copy")
 	}
 }
 

@@ -3,16 +3,23 @@ package asm
 import "fmt"
 
 // XTSKey holds the expanded keys of one AES-XTS key pair for one level. It is
-// not to be copied. After Init its methods may be called concurrently, Wipe
-// excepted.
+// not to be copied: Wipe would miss the copy. After Init its methods may be
+// called concurrently, Wipe excepted.
 //
 // All methods trust their arguments. dst and src are the same memory exactly
 // or disjoint, and dst is at least as long as src.
 type XTSKey struct {
+	_       noCopy
 	level   Level
 	generic genericXTS // level Generic only
 	sched   schedule   // all other levels
 }
+
+// noCopy makes go vet complain about copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // Init expands key for level l. key is 32, 48 or 64 bytes: the data key and
 // then the tweak key, of equal lengths (IEEE 1619-2018, section 5.1). It

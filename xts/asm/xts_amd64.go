@@ -183,6 +183,10 @@ func (k *XTSKey) unit(mode uint64, dst, src []byte, tweak *[16]byte) {
 		return
 	}
 	saved := savedTweaks.Get().(*[16]byte)
+	defer func() { // also if a kernel faults, on mapped memory that went away
+		*saved = [16]byte{}
+		savedTweaks.Put(saved)
+	}()
 	*saved = *tweak
 	for len(src) >= limit+16 {
 		k.call(&dst[0], &src[0], uint64(limit), 1, mode|modeSave, &saved[0], 0, 0)
@@ -190,8 +194,6 @@ func (k *XTSKey) unit(mode uint64, dst, src []byte, tweak *[16]byte) {
 		mode |= modeResume
 	}
 	k.call(&dst[0], &src[0], uint64(len(src)), 1, mode, &saved[0], 0, 0)
-	*saved = [16]byte{}
-	savedTweaks.Put(saved)
 }
 
 // savedTweaks has places for an encrypted tweak between two calls. They are

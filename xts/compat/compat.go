@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"unsafe"
 
 	"github.com/xtsdisk/xtsdisk/xts/asm"
 )
@@ -158,10 +157,4 @@ func tweakOf(sectorNum uint64) (tweak [blockSize]byte) {
 
 // inexactOverlap tells whether x and y, of equal lengths, share memory without
 // being the same memory.
-func inexactOverlap(x, y []byte) bool {
-	if len(x) == 0 || len(y) == 0 || &x[0] == &y[0] {
-		return false
-	}
-	return uintptr(unsafe.Pointer(&x[0])) <= uintptr(unsafe.Pointer(&y[len(y)-1])) &&
-		uintptr(unsafe.Pointer(&y[0])) <= uintptr(unsafe.Pointer(&x[len(x)-1]))
-}
+func inexactOverlap(x, y []byte) bool { return asm.Overlap(x, y) && &x[0] != &y[0] }
