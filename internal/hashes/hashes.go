@@ -44,5 +44,17 @@ func unkeyed(h hash.Hash, _ error) hash.Hash { return h }
 // of that name.
 func ByName(name string) func() hash.Hash { return byName[name] }
 
+// Forget overwrites what h still holds of its input, which its Reset does not:
+// the block that it collects, which a whole block at once would pass by, and
+// the registers that it used. h is as new afterwards.
+func Forget(h hash.Hash) {
+	zeros := make([]byte, h.BlockSize())
+	h.Reset()
+	h.Write(zeros[:1])
+	h.Write(zeros[1:])
+	h.Sum(zeros[:0])
+	h.Reset()
+}
+
 // Names lists the names that ByName knows, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(byName)) }

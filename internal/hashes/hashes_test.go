@@ -1,8 +1,11 @@
 package hashes
 
 import (
+	"bytes"
 	"encoding/hex"
+	"reflect"
 	"testing"
+	"unsafe"
 )
 
 // The digests of "abc": FIPS 180-4 and FIPS 202 examples, RFC 7693 appendices
@@ -44,5 +47,30 @@ func TestKnownDigests(t *testing.T) {
 	}
 	if ByName("md5") != nil {
 		t.Error("md5 is offered")
+	}
+}
+
+// What a hash function was given is not in its memory any more, and it goes on
+// as a new one.
+func TestForget(t *testing.T) {
+	const message = "a secret that fits into a block"
+	for _, name := range Names() {
+		h := ByName(name)()
+		memory := unsafe.Slice((*byte)(reflect.ValueOf(h).UnsafePointer()), reflect.TypeOf(h).Elem().Size())
+		h.Write([]byte(message))
+		if !bytes.Contains(memory, []byte(message)[:16]) {
+			t.Errorf("%s: the message is not seen where it should be", name)
+		}
+		Forget(h)
+		for i := range len(message) - 4 {
+			if bytes.Contains(memory, []byte(message)[i:i+4]) {
+				t.Errorf("%s: %q is left", name, message[i:i+4])
+				break
+			}
+		}
+		h.Write([]byte("abc"))
+		if got := hex.EncodeToString(h.Sum(nil)); got != abc[name] {
+			t.Errorf("%s: digest %s after Forget", name, got)
+		}
 	}
 }

@@ -8,32 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock is mlock(2); a test puts a refusal in its place.
-var lock = unix.Mlock
+// lock is mlock(2) and mmap mmap(2); a test puts refusals in their places.
+var (
+	lock = unix.Mlock
+	mmap = unix.Mmap
+)
 
 // allocate returns whole pages of at least n bytes outside Go's heap, and
-// whether they are locked. Where even mmap is refused, it takes plain memory.
-func allocate(n int) ([]byte, bool) {
+// whether they are locked; ok is false where even mmap is refused.
+func allocate(n int) (p []byte, locked, ok bool) {
 	page := os.Getpagesize()
 	size := (n + page - 1) / page * page
-	p, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	p, err := mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return make([]byte, n), false
+		return nil, false, false
 	}
 	// Both are best effort: a kernel or an emulator without them changes
 	// nothing about the buffer's use.
 	_ = unix.Madvise(p, unix.MADV_DONTDUMP)
 	_ = unix.Madvise(p, unix.MADV_DONTFORK)
-	return p, lock(p) == nil
+	return p, lock(p) == nil, true
 }
 
-// release unmaps what allocate mapped; for plain memory munmap fails, which is
-// right, since the collector takes it.
-func release(p []byte) {
-	if len(p) > 0 {
-		_ = unix.Munmap(p)
-	}
-}
+// release unmaps what allocate mapped.
+func release(p []byte) { _ = unix.Munmap(p) }
 
 func disableCoreDumps() error {
 	// A limit of zero stops files, but not handlers that core_pattern pipes

@@ -67,6 +67,23 @@ func vmFlags(p *byte) string {
 	return ""
 }
 
+// Where the system gives no pages, plain memory serves, and is not given back
+// to the system.
+func TestMapRefused(t *testing.T) {
+	defer func() { mmap = unix.Mmap }()
+	mmap = func(int, int64, int, int, int) ([]byte, error) { return nil, unix.ENOMEM }
+	b := New(9)
+	if b.Locked() || b.own || len(b.Bytes()) != 9 {
+		t.Errorf("Locked %v, own %v, %d bytes", b.Locked(), b.own, len(b.Bytes()))
+	}
+	memory := b.Bytes()
+	copy(memory, "hunter2")
+	b.Destroy()
+	if !bytes.Equal(memory, make([]byte, 9)) {
+		t.Errorf("left as %q", memory)
+	}
+}
+
 // Without the right to lock memory a buffer works all the same, and says so.
 func TestLockRefused(t *testing.T) {
 	defer func(old func([]byte) error) { lock = old }(lock)

@@ -5,7 +5,9 @@
 //
 // What it does not do: Go's own copies (stack growth, strings, a cipher's key
 // schedule) are out of its reach, so secrets stay in byte slices, go into
-// these buffers early, and ciphers are wiped apart.
+// these buffers early, ciphers are wiped apart, and EraseStack overwrites what
+// functions leave behind. Nor can it clear the place where the system stores
+// the registers when a signal arrives while they hold a secret.
 package secret
 
 import (
@@ -20,7 +22,8 @@ import (
 // will not. Destroy must not run while other goroutines use Bytes.
 type Buffer struct {
 	data      []byte // the secret, a part of region
-	region    []byte // whole pages
+	region    []byte // pages of its own or, where those are refused, plain memory
+	own       bool   // region is not plain memory
 	locked    bool
 	destroyed atomic.Bool
 }
@@ -37,7 +40,10 @@ func New(n int) *Buffer {
 	}
 	b := &Buffer{locked: true}
 	if n > 0 {
-		b.region, b.locked = allocate(n)
+		b.region, b.locked, b.own = allocate(n)
+		if !b.own {
+			b.region = make([]byte, n)
+		}
 		b.data = b.region[:n:n]
 	}
 	if !b.locked {
@@ -77,7 +83,9 @@ func (b *Buffer) Destroy() {
 		return
 	}
 	Wipe(b.region)
-	release(b.region)
+	if b.own {
+		release(b.region)
+	}
 	b.data, b.region = nil, nil
 }
 
