@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash"
 
+	"github.com/xtsdisk/xtsdisk/internal/hashes"
 	"github.com/xtsdisk/xtsdisk/internal/secret"
 )
 
@@ -46,6 +47,7 @@ func afSum(stripes []byte, n int, newHash func() hash.Hash) []byte {
 		scratch = afDiffuse(sum, h, scratch)
 	}
 	secret.Wipe(scratch[:cap(scratch)])
+	hashes.Forget(h)
 	return sum
 }
 

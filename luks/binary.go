@@ -34,7 +34,7 @@ const (
 )
 
 // headerSizes are the sizes a copy can have, which are also the offsets where
-// the secondary copy can lie (specification, section 2.2).
+// the secondary copy can lie (specification, section 2.1, table 1).
 var headerSizes = []int64{
 	16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20,
 }

@@ -112,6 +112,8 @@ var jsonDefects = []struct {
 	{"segment offset in the header", `"offset":"1048576"`, `"offset":"32768"`, "before the end"},
 	{"segment offset odd", `"offset":"1048576"`, `"offset":"1048577"`, "multiple of 512"},
 	{"segment size text", `"size":"dynamic"`, `"size":"all"`, "segments.0.size"},
+	{"segment size 0", `"size":"dynamic"`, `"size":"0"`, "segments.0.size"},
+	{"segment behind 2^63", `"size":"dynamic"`, `"size":"9223372036854774784"`, "segments.0.size"},
 	{"segment size odd", `"size":"dynamic"`, `"size":"1000"`, "multiple of 512"},
 	{"iv_tweak missing", `"iv_tweak":"0",`, ``, "iv_tweak: is missing"},
 	{"iv_tweak negative", `"iv_tweak":"0"`, `"iv_tweak":"-8"`, "segments.0.iv_tweak"},
@@ -132,6 +134,7 @@ var jsonDefects = []struct {
 	{"digest segment unknown", `"segments":["0"]`, `"segments":["7"]`, "no segment 7"},
 	{"digest value missing", `"digest":"`, `"dgst":"`, "digests.0.digest: is missing"},
 	{"digest value long", `"digest":"`, `"digest":"` + strings.Repeat("AAAA", 22) + `","d":"`, "digests.0.digest"},
+	{"digest value short", `"digest":"`, `"digest":"AQIDBAUGBwgJCgsMDQ4PEBESEw==","d":"`, "digests.0.digest"},
 	{"digest iterations text", `"iterations":1000,"salt":"`, `"iterations":"many","salt":"`, "iterations: is a string"},
 	{"two digests of a keyslot", `"digests":{"0":{`, `"digests":{"1":{"type":"x","keyslots":["0"],"segments":[]},"0":{`, "keyslot 0 belongs to digest"},
 

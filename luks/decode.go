@@ -15,10 +15,12 @@ const (
 
 // Limits on what is stored: the specification's where it has one, else far
 // above what programs write. A digest of a volume key has the length of its
-// hash, or 20 bytes where LUKS1 made it; 64 bytes is the longest hash.
+// hash, or 20 bytes where LUKS1 made it; 64 bytes is the longest hash. Less
+// than 20, and a wrong key could pass for the right one.
 const (
 	maxKeySize    = 512 // bytes of a key; cryptsetup's limit is the same
 	maxSaltSize   = 64
+	minDigestSize = 20
 	maxDigestSize = 64
 	maxLanes      = 255 // x/crypto/argon2 holds them in a byte; RFC 9106 allows more, no LUKS has them
 	maxIterations = math.MaxInt32
@@ -39,7 +41,7 @@ func (h *Header) decodeHeader(o *jsonObject) error {
 	return f.err
 }
 
-// decodeKeyslot reads a keyslot (specification, section 3.3). Types other than
+// decodeKeyslot reads a keyslot (specification, section 3.2). Types other than
 // luks2 have neither kdf nor af.
 func decodeKeyslot(id int, n node) Keyslot {
 	k := Keyslot{
@@ -94,10 +96,10 @@ func decodeArea(n node) Area {
 	return a
 }
 
-// decodeKDF reads a kdf object (specification, section 3.3.3). An unknown type
+// decodeKDF reads a kdf object (specification, section 3.2.5). An unknown type
 // keeps only its name.
 func decodeKDF(n node) KDF {
-	k := KDF{Type: n.string("type"), Salt: n.base64("salt", maxSaltSize)}
+	k := KDF{Type: n.string("type"), Salt: n.base64("salt", 1, maxSaltSize)}
 	switch k.Type {
 	case KDFPBKDF2:
 		k.Hash = n.string("hash")
@@ -110,7 +112,7 @@ func decodeKDF(n node) KDF {
 	return k
 }
 
-// decodeSegment reads a segment (specification, section 3.4).
+// decodeSegment reads a segment (specification, section 3.3).
 func decodeSegment(id int, n node) Segment {
 	s := Segment{
 		ID:     id,
@@ -121,6 +123,9 @@ func decodeSegment(id int, n node) Segment {
 	}
 	if n.string("size") != "dynamic" {
 		s.Size = n.bytes("size", 512)
+		if s.Size == 0 || s.Size > math.MaxInt64-s.Offset {
+			n.fail(n.at("size"), "%d bytes at offset %d", s.Size, s.Offset)
+		}
 	}
 	if s.Type != typeCrypt {
 		return s
@@ -146,7 +151,7 @@ func decodeSegment(id int, n node) Segment {
 	return s
 }
 
-// decodeDigest reads a digest (specification, section 3.5).
+// decodeDigest reads a digest (specification, section 3.4).
 func decodeDigest(id int, n node) Digest {
 	d := Digest{
 		ID:       id,
@@ -156,7 +161,7 @@ func decodeDigest(id int, n node) Digest {
 	}
 	if d.Type == KDFPBKDF2 {
 		d.KDF = decodeKDF(n)
-		d.Value = n.base64("digest", maxDigestSize)
+		d.Value = n.base64("digest", minDigestSize, maxDigestSize)
 	}
 	return d
 }
@@ -170,7 +175,7 @@ func decodeToken(id int, n node) Token {
 	}
 }
 
-// decodeConfig reads the config object (specification, section 3.7). The
+// decodeConfig reads the config object (specification, section 3.5). The
 // specification's text has requirements as an array; on disk it is an object
 // with an array named mandatory.
 func decodeConfig(n node) Config {

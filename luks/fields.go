@@ -31,9 +31,9 @@ type node struct {
 
 func (n node) at(name string) string {
 	if n.path == "" {
-		return pathOf(name)
+		return name
 	}
-	return n.path + "." + pathOf(name)
+	return n.path + "." + name
 }
 
 // get returns a member, which must be there.
@@ -90,7 +90,7 @@ func (n node) int(name string, least, most int) int {
 }
 
 // decimal returns a number that is stored as a string of decimal digits, as
-// all 64-bit numbers are (specification, section 3.1). No sign, no
+// all 64-bit numbers are (specification, section 3). No sign, no
 // superfluous zeros.
 func (n node) decimal(name string) uint64 {
 	s := n.string(name)
@@ -116,16 +116,16 @@ func parseDecimal(s string) (uint64, bool) {
 	return u, err == nil && strconv.FormatUint(u, 10) == s
 }
 
-// base64 returns decoded bytes, at least one and at most `most`.
-func (n node) base64(name string, most int) []byte {
+// base64 returns decoded bytes, at least `least` and at most `most`.
+func (n node) base64(name string, least, most int) []byte {
 	s := n.string(name)
 	if base64.StdEncoding.DecodedLen(len(s)) > most+2 {
 		n.fail(n.at(name), "is longer than %d bytes", most)
 		return nil
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err != nil || len(b) == 0 || len(b) > most {
-		n.fail(n.at(name), "%s is not base64 of 1 to %d bytes", quote(s), most)
+	if err != nil || len(b) < least || len(b) > most {
+		n.fail(n.at(name), "%s is not base64 of %d to %d bytes", quote(s), least, most)
 		return nil
 	}
 	return b
@@ -169,8 +169,10 @@ func (n node) ids(name string) []int {
 		switch {
 		case !ok:
 			n.fail(n.at(name), "%s is not an ID from 0 to %d", quote(s), maxObjects-1)
+			return nil
 		case slices.Contains(out, id):
 			n.fail(n.at(name), "ID %d appears twice", id)
+			return nil
 		}
 		out = append(out, id)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"fmt"
 	"strings"
 	"time"
@@ -41,6 +42,14 @@ type FormatOptions struct {
 	DigestIterations int    // of PBKDF2 over the volume key, at least 1000; 0: measured for 125 ms
 	Passphrase       []byte // any bytes, none included; the caller wipes it
 	VolumeKey        []byte // of KeySize bytes, copied; nil: random
+}
+
+// Format prints the options without passphrase and volume key, whatever the
+// verb and flags.
+func (o FormatOptions) Format(f fmt.State, verb rune) {
+	type bare FormatOptions // without this method
+	o.Passphrase, o.VolumeKey = nil, nil
+	fmt.Fprintf(f, fmt.FormatString(f, verb), bare(o))
 }
 
 // Prepared is a new volume that is not written yet, for callers that write the
@@ -185,7 +194,7 @@ func (o *FormatOptions) newKey() (*secret.Buffer, error) {
 	if len(o.VolumeKey) != o.KeySize {
 		return nil, fmt.Errorf("%w: volume key of %d bytes, not %d", ErrOption, len(o.VolumeKey), o.KeySize)
 	}
-	if half := o.KeySize / 2; bytes.Equal(o.VolumeKey[:half], o.VolumeKey[half:]) {
+	if half := o.KeySize / 2; subtle.ConstantTimeCompare(o.VolumeKey[:half], o.VolumeKey[half:]) == 1 {
 		return nil, fmt.Errorf("%w: the two halves of the volume key are equal, which XTS does not allow (SP 800-38E)", ErrPolicy)
 	}
 	key := secret.New(o.KeySize)
@@ -252,7 +261,7 @@ func (p *Prepared) newHeader(ctx context.Context, o *FormatOptions) (*Header, er
 			Type:    typeLUKS2,
 			KeySize: o.KeySize,
 			KDF:     o.KDF,
-			AF:      AF{Stripes: newStripes, Hash: o.Hash},
+			AF:      AF{Stripes: afStripes, Hash: o.Hash},
 			Area: Area{
 				Type:    "raw",
 				Offset:  2 * p.layout.metadata,

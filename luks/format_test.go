@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -244,6 +245,24 @@ func TestFormatOptions(t *testing.T) {
 				t.Error("something was written")
 			}
 		})
+	}
+}
+
+// Printed in any way, options show neither passphrase nor volume key.
+func TestFormatOptionsPrintNoSecret(t *testing.T) {
+	o := FormatOptions{Label: "shown", Passphrase: []byte("hunter2"), VolumeKey: bytes.Repeat([]byte{0xa5}, 32)}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "% X", "%d"} {
+		for _, v := range []any{o, &o, struct{ O FormatOptions }{o}, []FormatOptions{o}} {
+			text := strings.ToLower(fmt.Sprintf(verb, v))
+			for _, secret := range []string{"hunter2", "68756e74", "68 75 6e", "104 117", "0x68, 0x75", "a5a5", "a5 a5", "165 165", "0xa5, 0xa5"} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s of %T prints %s", verb, v, text)
+				}
+			}
+		}
+	}
+	if text := fmt.Sprintf("%+v", o); !strings.Contains(text, "Label:shown") {
+		t.Errorf("prints %s", text)
 	}
 }
 

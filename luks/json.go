@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -165,14 +164,4 @@ func kindOf(v value) string {
 		return "an array"
 	}
 	return "an object"
-}
-
-// pathOf joins names of members for messages.
-func pathOf(names ...string) string {
-	for i, n := range names {
-		if strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r > '~' }) || len(n) > 32 {
-			names[i] = quote(n)
-		}
-	}
-	return strings.Join(names, ".")
 }

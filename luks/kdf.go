@@ -2,17 +2,16 @@ package luks
 
 import (
 	"context"
-	"crypto/hmac"
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"runtime/debug"
 
-	"github.com/xtsdisk/xtsdisk/internal/secret"
 	"golang.org/x/crypto/argon2"
+
+	"github.com/xtsdisk/xtsdisk/internal/hashes"
+	"github.com/xtsdisk/xtsdisk/internal/secret"
 )
 
-// Types of key derivation (specification, section 3.3.3).
+// Types of key derivation (specification, section 3.2.5).
 const (
 	KDFArgon2id = "argon2id" // RFC 9106
 	KDFArgon2i  = "argon2i"  // RFC 9106
@@ -73,8 +72,9 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 	copy(own.Bytes(), passphrase)
 	done := make(chan []byte, 1)
 	go func() {
-		defer own.Destroy()
-		done <- k.runArgon2(own.Bytes(), size)
+		key := k.runArgon2(own.Bytes(), size)
+		own.Destroy()
+		done <- key
 	}()
 	select {
 	case key := <-done:
@@ -87,46 +87,18 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 
 // runArgon2 gives the function's memory back to the system before it returns:
 // x/crypto/argon2 takes it from Go's heap, which would otherwise keep up to
-// twice as much, and the next keyslot's would come on top.
+// twice as much, and the next keyslot's would come on top. What its hash
+// function has of passphrase and key on the stack and in registers, from where
+// a signal would copy it to other memory, is overwritten.
 func (k KDF) runArgon2(passphrase []byte, size int) []byte {
 	defer debug.FreeOSMemory()
+	secret.EraseStack() // makes room: a stack that grows is left behind as it is
+	defer secret.EraseStack()
 	run := argon2.IDKey
 	if k.Type == KDFArgon2i {
 		run = argon2.Key
 	}
-	return run(passphrase, k.Salt, uint32(k.Iterations), uint32(k.MemoryKiB), uint8(k.Threads), uint32(size))
-}
-
-// pbkdf2 is PBKDF2 (RFC 8018, section 5.2) over HMAC. Unlike the standard
-// library's it takes the passphrase as bytes that can be wiped, and can be
-// interrupted. The caller wipes the result.
-func pbkdf2(ctx context.Context, newHash func() hash.Hash, passphrase, salt []byte, iterations, size int) ([]byte, error) {
-	prf := hmac.New(newHash, passphrase)
-	n := prf.Size()
-	blocks := (size + n - 1) / n
-	key := make([]byte, 0, blocks*n)
-	u := make([]byte, n)
-	defer secret.Wipe(u)
-	for block := 1; block <= blocks; block++ {
-		prf.Reset()
-		prf.Write(salt)
-		prf.Write(binary.BigEndian.AppendUint32(nil, uint32(block)))
-		u = prf.Sum(u[:0])
-		key = append(key, u...)
-		t := key[len(key)-n:]
-		for i := 1; i < iterations; i++ {
-			if i%4096 == 0 && ctx.Err() != nil {
-				secret.Wipe(key)
-				return nil, ctx.Err()
-			}
-			prf.Reset()
-			prf.Write(u)
-			u = prf.Sum(u[:0])
-			for j, b := range u {
-				t[j] ^= b
-			}
-		}
-	}
-	secret.Wipe(key[size:])
-	return key[:size], nil
+	key := run(passphrase, k.Salt, uint32(k.Iterations), uint32(k.MemoryKiB), uint8(k.Threads), uint32(size))
+	hashes.Forget(hashes.ByName("blake2b-512")())
+	return key
 }

@@ -30,6 +30,9 @@ func (k *Keyslot) supported(d *Digest) error {
 	if _, err := hashByName(k.AF.Hash); err != nil {
 		return fmt.Errorf("anti-forensic split: %w", err)
 	}
+	if k.AF.Stripes != afStripes { // cryptsetup takes any number for this one
+		return unsupported("anti-forensic split of %d stripes", k.AF.Stripes)
+	}
 	if err := d.supported(); err != nil {
 		return fmt.Errorf("digest %d: %w", d.ID, err)
 	}

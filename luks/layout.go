@@ -74,11 +74,11 @@ func (l layout) checkRoom(o *FormatOptions) error {
 	return nil
 }
 
-// newStripes is the number of stripes of new keyslots, the only one that
-// cryptsetup makes.
-const newStripes = 4000
+// afStripes is the number of stripes of keyslots: "for historical reasons only
+// the 4000 value is supported" (specification, section 3.2.4).
+const afStripes = 4000
 
 // areaSize is the size in bytes of the area for a key of n bytes.
-func areaSize(n int) int64 { return alignUp(int64(n)*newStripes, areaAlignment) }
+func areaSize(n int) int64 { return alignUp(int64(n)*afStripes, areaAlignment) }
 
 func alignUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }

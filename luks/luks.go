@@ -71,14 +71,12 @@ type Header struct {
 	Digests  []Digest
 	Tokens   []Token
 	Config   Config
-
-	size int64 // bytes of the file or device it was read from; negative if unknown
 }
 
 // Priority says in which order keyslots are tried.
 type Priority int
 
-// Keyslot priorities (specification, section 3.3).
+// Keyslot priorities (specification, section 3.2).
 const (
 	PriorityIgnore Priority = 0 // tried only when named
 	PriorityNormal Priority = 1
@@ -96,7 +94,7 @@ func (p Priority) String() string {
 	return "normal"
 }
 
-// Keyslot is one keyslot object (specification, section 3.3). KDF and AF are
+// Keyslot is one keyslot object (specification, section 3.2). KDF and AF are
 // set for type "luks2" only; other types are kept but cannot be unlocked.
 type Keyslot struct {
 	ID       int    // 0 to 31
@@ -110,9 +108,9 @@ type Keyslot struct {
 	Mode, Direction string
 }
 
-// AF describes the anti-forensic split of a keyslot (specification, section 3.3.2).
+// AF describes the anti-forensic split of a keyslot (specification, section 3.2.4).
 type AF struct {
-	Stripes int    // 4000
+	Stripes int    // 4000, the only number that is in use
 	Hash    string // of the diffusion, by cryptsetup's name
 }
 
@@ -127,7 +125,7 @@ type Area struct {
 	ShiftSize    int64  // bytes; types "datashift*" only
 }
 
-// Segment is one area of the data device (specification, section 3.4).
+// Segment is one area of the data device (specification, section 3.3).
 type Segment struct {
 	ID         int        // 0 to 31
 	Type       string     // "crypt", "linear", or one this package does not know
@@ -147,7 +145,7 @@ type Integrity struct {
 	JournalIntegrity  string // "none", or a hash
 }
 
-// Digest verifies a volume key and ties keyslots to segments (specification, section 3.5).
+// Digest verifies a volume key and ties keyslots to segments (specification, section 3.4).
 type Digest struct {
 	ID       int    // 0 to 31
 	Type     string // "pbkdf2"
@@ -165,7 +163,7 @@ type Token struct {
 	JSON     []byte // the whole object, byte for byte
 }
 
-// Config is the config object (specification, section 3.7).
+// Config is the config object (specification, section 3.5).
 type Config struct {
 	JSONSize     int64    // bytes of the JSON area
 	KeyslotsSize int64    // bytes of the keyslots area, which starts at 2*Header.Size

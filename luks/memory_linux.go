@@ -1,7 +1,6 @@
 package luks
 
 import (
-	"bufio"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,14 +16,31 @@ func systemBounds() []bound {
 	root := os.DirFS("/")
 	bounds := cgroupBounds(root)
 	bounds = append(bounds, resourceBounds(root)...)
+	return append(bounds, machineBounds(root)...)
+}
+
+// machineBounds are what the machine has left and, where it promises no more
+// memory than it has (overcommit_memory 2, proc_sys_vm(5)), may still promise.
+func machineBounds(root fs.FS) (out []bound) {
 	if kib, ok := field(root, "proc/meminfo", "MemAvailable:"); ok {
-		bounds = append(bounds, bound{kib << 10, "MemAvailable"})
+		out = append(out, bound{kib << 10, "MemAvailable"})
 	}
-	return bounds
+	if mode, ok := number(root, "proc/sys/vm/overcommit_memory"); !ok || mode != 2 {
+		return out
+	}
+	limit, ok1 := field(root, "proc/meminfo", "CommitLimit:")
+	used, ok2 := field(root, "proc/meminfo", "Committed_AS:")
+	if ok1 && ok2 {
+		out = append(out, bound{less(limit, used) << 10, "CommitLimit"})
+	}
+	return out
 }
 
 // resourceBounds are RLIMIT_AS and RLIMIT_DATA less what the process has of
-// each. Go's reserved address space counts for the first only.
+// each. Go's reserved address space counts for the first only. Idle heap that
+// Go keeps counts as used for both: Argon2 wants one block, and Go, which has
+// no way to refuse, was seen to find none in as much idle heap as one Argon2
+// had left behind.
 func resourceBounds(root fs.FS) []bound {
 	statm, err := fs.ReadFile(root, "proc/self/statm")
 	if err != nil {
@@ -87,16 +103,14 @@ func cgroupBounds(root fs.FS) []bound {
 
 // groupBounds reads the limits of one control group, less its usage, of which
 // unused file cache does not count. memory.high does not kill, but anonymous
-// memory above it stalls the process.
+// memory above it stalls the process. A usage that cannot be read is taken as
+// none: the limit still is one.
 func groupBounds(root fs.FS, dir string, v2 bool) []bound {
 	limits, usage, cache := []string{"memory.max", "memory.high"}, "memory.current", "inactive_file"
 	if !v2 {
 		limits, usage, cache = []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file"
 	}
-	used, ok := number(root, dir+"/"+usage)
-	if !ok {
-		return nil
-	}
+	used, _ := number(root, dir+"/"+usage)
 	reclaimable, _ := field(root, dir+"/memory.stat", cache)
 	used = less(used, reclaimable)
 	var out []bound
@@ -113,14 +127,12 @@ func groupBounds(root fs.FS, dir string, v2 bool) []bound {
 // folder in it, without leading slashes. In a container the mount often shows
 // only a part of the hierarchy; a group outside of it is taken as its root.
 func cgroupFolder(root fs.FS, v2 bool, group string) (top, dir string) {
-	f, err := root.Open("proc/self/mountinfo")
+	mounts, err := fs.ReadFile(root, "proc/self/mountinfo")
 	if err != nil {
 		return "", ""
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		mount, super, ok := strings.Cut(lines.Text(), " - ") // proc_pid_mountinfo(5)
+	for line := range strings.Lines(string(mounts)) {
+		mount, super, ok := strings.Cut(line, " - ") // proc_pid_mountinfo(5)
 		m, s := strings.Fields(mount), strings.Fields(super)
 		if !ok || len(m) < 5 || len(s) < 3 {
 			continue

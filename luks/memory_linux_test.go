@@ -1,6 +1,7 @@
 package luks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -40,6 +41,14 @@ func TestCgroupBounds(t *testing.T) {
 			group + "memory.max": "100000\n", group + "memory.current": "30000\n",
 			group + "memory.stat": "anon 1\ninactive_file 20000\nactive_file 5\n",
 		}, 90000, "memory.max of cgroup /sys/fs/cgroup/a.slice/b.scope"},
+		{"v2 usage unreadable", map[string]string{
+			"proc/self/cgroup": "0::/a.slice/b.scope\n", "proc/self/mountinfo": mountV2, group + "memory.max": "70000\n",
+		}, 70000, "memory.max"},
+		{"v2 behind a long mount", map[string]string{
+			"proc/self/cgroup":    "0::/a.slice/b.scope\n",
+			"proc/self/mountinfo": "29 1 0:1 / / rw - overlay overlay rw,lowerdir=" + strings.Repeat("/lower:", 1<<14) + "\n" + mountV2,
+			group + "memory.max":  "100000\n", group + "memory.current": "30000\n",
+		}, 70000, "memory.max"},
 		{"v2 parent's limit", map[string]string{
 			"proc/self/cgroup": "0::/a.slice/b.scope\n", "proc/self/mountinfo": mountV2,
 			group + "memory.max": "100000\n", group + "memory.current": "1\n",
@@ -91,5 +100,24 @@ func TestCgroupBounds(t *testing.T) {
 				t.Errorf("got %+v", least)
 			}
 		})
+	}
+}
+
+// Memory that the machine does not promise cannot be had either.
+func TestMachineBounds(t *testing.T) {
+	const meminfo = "MemTotal: 90 kB\nMemAvailable: 50 kB\nCommitLimit: 60 kB\nCommitted_AS: 40 kB\n"
+	for _, c := range []struct {
+		files map[string]string
+		want  []bound
+	}{
+		{map[string]string{}, nil},
+		{map[string]string{"proc/meminfo": meminfo}, []bound{{50 << 10, "MemAvailable"}}},
+		{map[string]string{"proc/meminfo": meminfo, "proc/sys/vm/overcommit_memory": "0\n"}, []bound{{50 << 10, "MemAvailable"}}},
+		{map[string]string{"proc/meminfo": meminfo, "proc/sys/vm/overcommit_memory": "2\n"}, []bound{{50 << 10, "MemAvailable"}, {20 << 10, "CommitLimit"}}},
+		{map[string]string{"proc/meminfo": "CommitLimit: 1 kB\nCommitted_AS: 2 kB\n", "proc/sys/vm/overcommit_memory": "2\n"}, []bound{{0, "CommitLimit"}}},
+	} {
+		if got := machineBounds(tree(c.files)); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.files, got, c.want)
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Of two whole copies the one with the higher sequence number counts, and the
 // primary if they are equal. Where the primary is damaged or gone, the
 // secondary is looked for at each of its nine possible offsets and must name
-// its own (specification, section 2.2). Where the start of r carries another
+// its own (specification, sections 2.1 and 4.5). Where the start of r carries another
 // format's signature, a secondary copy alone is what that format has not yet
 // overwritten, and does not count.
 //
@@ -155,7 +155,6 @@ func parseCopy(bin *binaryHeader, whole []byte, size int64) (*Header, error) {
 		SeqID:     bin.seqID,
 		Size:      bin.size,
 		Copy:      bin.copy,
-		size:      size,
 	}
 	if err := h.decodeHeader(o); err != nil {
 		return nil, err

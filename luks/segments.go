@@ -7,7 +7,7 @@ import (
 	"github.com/xtsdisk/xtsdisk/internal/sector"
 )
 
-// Requirements that the format names (specification, section 3.8, and
+// Requirements that the format names (specification, section 3.5, and
 // cryptsetup's additions): a program that does not know one keeps away from
 // the data and from writing. Those known here do not keep a passphrase from
 // being tried.
@@ -55,13 +55,17 @@ func (h *Header) DataSegments() ([]Segment, error) {
 	return out, nil
 }
 
+// flagReencrypting marks the segment that a reencryption is at. Unknown flags
+// are to be ignored (specification, section 3.3).
+const flagReencrypting = "in-reencryption"
+
 // checkSegment returns nil if this package's users can read the segment.
 func (h *Header) checkSegment(s *Segment) error {
 	if s.Type != typeCrypt {
 		return unsupported("segment type %s", quote(s.Type))
 	}
-	if len(s.Flags) > 0 {
-		return unsupported("segment flag %s", quote(s.Flags[0]))
+	if slices.Contains(s.Flags, flagReencrypting) {
+		return unsupported("segment flag %s", flagReencrypting)
 	}
 	if s.Integrity != nil {
 		return unsupported("integrity %s with cipher %s", quote(s.Integrity.Type), quote(s.Cipher))
@@ -84,7 +88,8 @@ func (h *Header) checkSegment(s *Segment) error {
 }
 
 // checkSequence makes sure that segments together are one plaintext: numbered
-// from 0 without a gap, under one key, none but the last of open size.
+// from 0 without a gap, under one key, none but the last of open size, and no
+// byte in two of them.
 func (h *Header) checkSequence(list []Segment) error {
 	digest := h.segmentDigest(list[0].ID)
 	for i, s := range list {
@@ -97,8 +102,18 @@ func (h *Header) checkSequence(list []Segment) error {
 		if s.Size < 0 && i < len(list)-1 {
 			return corrupt("segment %d has no size and is not the last", i)
 		}
+		for j := range i {
+			if s.overlaps(&list[j]) {
+				return corrupt("segments %d and %d overlap", j, i)
+			}
+		}
 	}
 	return nil
+}
+
+// overlaps tells whether two segments share data.
+func (s *Segment) overlaps(o *Segment) bool {
+	return (o.Size < 0 || s.Offset < o.Offset+o.Size) && (s.Size < 0 || o.Offset < s.Offset+s.Size)
 }
 
 // segmentDigest returns the digest of a segment's key, or nil.

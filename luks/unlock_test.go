@@ -163,6 +163,7 @@ func TestUnlockErrors(t *testing.T) {
 			editJSON(t, m, inSlot(t, 1, `"hash":"sha256","iterations"`, `"hash":"md2","iterations"`))
 		}, 1, ErrUnsupported, []string{`hash "md2"`}},
 		{"unknown AF hash", func(m memory) { editJSON(t, m, inSlot(t, 1, `"hash":"sha256"},"area"`, `"hash":"tiger"},"area"`)) }, 1, ErrUnsupported, []string{`anti-forensic split: unsupported hash "tiger"`}},
+		{"other stripes", func(m memory) { editJSON(t, m, inSlot(t, 1, `"stripes":4000`, `"stripes":3999`)) }, 1, ErrUnsupported, []string{"3999 stripes"}},
 		{"unknown area cipher", func(m memory) { editJSON(t, m, inSlot(t, 1, `aes-xts-plain64`, `aes-ctr-plain64`)) }, 1, ErrUnsupported, []string{`area: `, `"aes-ctr-plain64"`}},
 		{"area key too long", func(m memory) { editJSON(t, m, inSlot(t, 1, `"key_size":32},"kdf"`, `"key_size":40},"kdf"`)) }, 1, ErrUnsupported, []string{"key of 40 bytes"}},
 		{"unknown digest", func(m memory) {
@@ -400,4 +401,36 @@ func TestSeveralSegments(t *testing.T) {
 	wantNamed(t, err, ErrHeaderCorrupt, "segment 1 is missing")
 	_, err = read(second(1, "dynamic"))
 	wantNamed(t, err, ErrHeaderCorrupt, "segment 0 has no size")
+	_, err = read(second(1, "1049088"))
+	wantNamed(t, err, ErrHeaderCorrupt, "segments 0 and 1 overlap")
+}
+
+func TestSegmentsOverlap(t *testing.T) {
+	at := func(offset, size int64) *Segment { return &Segment{Offset: offset, Size: size} }
+	for _, c := range []struct {
+		a, b *Segment
+		want bool
+	}{
+		{at(0, 10), at(10, 10), false},
+		{at(0, 10), at(9, 1), true},
+		{at(0, 10), at(0, 10), true},
+		{at(3, 2), at(0, 10), true},
+		{at(10, -1), at(0, 10), false},
+		{at(9, -1), at(0, 10), true},
+		{at(9, -1), at(20, 10), true},
+		{at(9, -1), at(20, -1), true},
+	} {
+		if c.a.overlaps(c.b) != c.want || c.b.overlaps(c.a) != c.want {
+			t.Errorf("%d at %d and %d at %d: overlap is not %v", c.a.Size, c.a.Offset, c.b.Size, c.b.Offset, c.want)
+		}
+	}
+}
+
+// A segment flag that is not known is ignored (specification, section 3.3).
+func TestUnknownSegmentFlag(t *testing.T) {
+	image, _ := formatted(t, smallOptions())
+	editJSON(t, image, replace(t, `"sector_size":512`, `"sector_size":512,"flags":["new"]`))
+	if _, err := open(t, image, "small").Segments(); err != nil {
+		t.Error(err)
+	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// maxKeyslotsSize is the largest keyslots area (specification, section 3.7).
+// maxKeyslotsSize is the largest keyslots area that cryptsetup makes and takes.
 const maxKeyslotsSize = 128 << 20
 
 // KeyslotsOffset returns where the keyslots area starts, in bytes: behind both
