@@ -28,6 +28,7 @@ type DecryptOptions struct {
 // Decrypt copies the plaintext of volume Src to Dst, and returns when it is
 // durable. Zeros of plaintext become holes of a file. What follows the last
 // whole sector of the source is left out, with a warning, as the kernel does.
+// Holes of the source decrypt to noise, with a warning.
 //
 // The source is marked as being read, and is not changed. On errors and when
 // ctx ends, a file under its final name is as it was before; a block device
@@ -45,12 +46,15 @@ func Decrypt(ctx context.Context, o DecryptOptions) (Report, error) {
 }
 
 func (r *run) decrypt(ctx context.Context, o DecryptOptions) error {
-	src, err := r.openSource(o.Src, o.Stdin, o.Direct)
+	src, err := r.openSource(ctx, o.Src, o.Stdin, o.Direct)
 	if err != nil {
 		return err
 	}
 	defer src.close()
-	dst, err := r.openTarget(targetOptions{path: o.Dst, stdout: o.Stdout, force: o.Force, direct: o.Direct, inputs: []string{o.Src, o.Open.Header}})
+	dst, err := r.openTarget(ctx, targetOptions{
+		path: o.Dst, stdin: o.Stdin, stdout: o.Stdout, force: o.Force, direct: o.Direct,
+		inputs: []string{o.Src, o.Open.Header},
+	})
 	if err != nil {
 		return err
 	}
@@ -67,6 +71,7 @@ func (r *run) decrypt(ctx context.Context, o DecryptOptions) error {
 	if err != nil {
 		return err
 	}
+	r.warnHoles(src, v.payload.offset, size)
 	return r.decryptTo(ctx, dst, v.payload, size, func(ctx context.Context, sink device.Sink, copyOptions device.CopyOptions) error {
 		data := device.NewSection(src.dev, v.payload.offset, size)
 		if _, err := r.copy(ctx, sink, device.DeviceSource(data), copyOptions); err != nil {

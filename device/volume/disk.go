@@ -46,14 +46,27 @@ func (t *diskTarget) store(ctx context.Context, r *run, res result) error {
 	if room < 0 || res.size > room {
 		return fmt.Errorf("%s: %w: it has %d bytes, and the new contents need %d", t.path, ErrSize, t.dev.Size(), res.offset+max(res.size, 0))
 	}
-	if res.header != nil && res.size >= 0 && res.size < room {
-		r.warnf("the volume spans all of %s: what follows the first %d bytes of its data is not initialised", t.path, res.size)
+	if res.size >= 0 {
+		t.warnRest(r, res, res.size, room)
 	}
 	err := t.overwrite(ctx, r, res, device.NewSection(t.dev, res.offset, room))
-	if res.size < 0 && errors.Is(err, device.ErrOutOfRange) {
+	if res.size >= 0 {
+		return err
+	}
+	if errors.Is(err, device.ErrOutOfRange) {
 		return fmt.Errorf("%s: %w: it has %d bytes for the data, and the source has more: %w", t.path, ErrSize, room, err)
 	}
+	if err == nil {
+		t.warnRest(r, res, r.Bytes, room)
+	}
 	return err
+}
+
+// warnRest warns if the n bytes of data are not all that the volume will have.
+func (t *diskTarget) warnRest(r *run, res result, n, room int64) {
+	if res.header != nil && n < room {
+		r.warnf("the volume spans all of %s: what follows the first %d bytes of its data is not initialised", t.path, n)
+	}
 }
 
 func (t *diskTarget) overwrite(ctx context.Context, r *run, res result, data device.Device) error {

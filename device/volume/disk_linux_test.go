@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/xtsdisk/xtsdisk/internal/lock"
@@ -109,6 +110,53 @@ func TestBlockDeviceTooSmallForPipe(t *testing.T) {
 	if got := found(t, dev); got != "" {
 		t.Errorf("found %s", got)
 	}
+}
+
+// The end of the data is known only when a pipe has ended.
+func TestBlockDeviceLargerThanPipe(t *testing.T) {
+	dev := attach(t, write(t, "backing", make([]byte, 4*mib)))
+	report, err := Encrypt(t.Context(), EncryptOptions{Src: "-", Stdin: strings.NewReader(string(noise(1, mib))), Dst: dev, Force: true, Luks: cheap()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "the first 1048576 bytes") {
+		t.Errorf("warnings %q", report.Warnings)
+	}
+}
+
+// What the device would refuse only on the way is said before.
+func TestBlockDeviceReadOnly(t *testing.T) {
+	data := filesystem(1, 4*mib)
+	dev := attach(t, write(t, "backing", data), "--read-only")
+	src := write(t, "src", noise(1, mib))
+	asked := func(context.Context, *luks.FormatOptions, *PlainOptions) error {
+		t.Error("asked for a passphrase")
+		return errors.New("no")
+	}
+	_, err := Encrypt(t.Context(), EncryptOptions{Src: src, Dst: dev, Force: true, Luks: cheap(), Prepare: asked})
+	refused(t, "encrypt", err, syscall.EROFS, dev)
+	_, _, err = Format(t.Context(), FormatOptions{Path: dev, Force: true, Luks: *cheap()})
+	refused(t, "format", err, syscall.EROFS, dev)
+	if _, err := Encrypt(t.Context(), EncryptOptions{Src: dev, Dst: src + ".volume", Luks: cheap()}); err != nil {
+		t.Errorf("as a source: %v", err)
+	}
+}
+
+// Two names of a disk, one of them standard input.
+func TestBlockDeviceIsStdin(t *testing.T) {
+	data := filesystem(1, 4*mib)
+	backing := write(t, "backing", data)
+	dev := attach(t, backing)
+	for _, path := range []string{dev, backing} {
+		stdin, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Encrypt(t.Context(), EncryptOptions{Src: "-", Stdin: stdin, Dst: dev, Force: true, Luks: cheap()})
+		stdin.Close()
+		refused(t, path, err, ErrSame, "standard input", dev)
+	}
+	equal(t, "the device", read(t, dev), data)
 }
 
 func TestBlockDeviceCancel(t *testing.T) {

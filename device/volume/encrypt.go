@@ -77,7 +77,7 @@ func (r *run) encrypt(ctx context.Context, o EncryptOptions) error {
 	if (o.Luks == nil) == (o.Plain == nil) {
 		return fmt.Errorf("%w: either a LUKS or a plain volume is to be made", ErrOptions)
 	}
-	src, err := r.openSource(o.Src, o.Stdin, o.Direct)
+	src, err := r.openSource(ctx, o.Src, o.Stdin, o.Direct)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,10 @@ func (r *run) encrypt(ctx context.Context, o EncryptOptions) error {
 	if src.size == 0 {
 		return fmt.Errorf("%s: %w: it is empty", src.path, ErrSize)
 	}
-	dst, err := r.openTarget(targetOptions{path: o.Dst, stdout: o.Stdout, force: o.Force, direct: o.Direct, inputs: []string{o.Src}})
+	dst, err := r.openTarget(ctx, targetOptions{
+		path: o.Dst, stdin: o.Stdin, stdout: o.Stdout, force: o.Force, direct: o.Direct,
+		inputs: []string{o.Src},
+	})
 	if err != nil {
 		return err
 	}
@@ -120,6 +123,9 @@ func (r *run) encryptPlain(ctx context.Context, dst target, src *source, o Encry
 func (r *run) encryptLuks(ctx context.Context, dst target, src *source, o EncryptOptions) error {
 	options := *o.Luks
 	options.DataSize = 0
+	if err := checkDataOffset(options.DataOffset, max(src.size, 0)); err != nil {
+		return err
+	}
 	if options.SectorSize == 0 {
 		options.SectorSize = 512
 		if src.dev != nil {
@@ -177,6 +183,9 @@ func (r *run) encryptTo(ctx context.Context, dst target, src *source, p *payload
 		}
 	}
 	if err := p.checkRoom(src.path, size); err != nil {
+		return err
+	}
+	if err := checkDataOffset(p.offset, max(size, 0)); err != nil {
 		return err
 	}
 	r.SectorSize, r.DataOffset = unit, p.offset

@@ -75,7 +75,7 @@ func (r *run) format(ctx context.Context, o FormatOptions) (*luks.Header, error)
 
 // formatNew makes the file as Encrypt makes one, with no data in it.
 func (r *run) formatNew(ctx context.Context, o FormatOptions) (*luks.Header, error) {
-	dst, err := r.openTarget(targetOptions{path: o.Path, force: o.Force})
+	dst, err := r.openTarget(ctx, targetOptions{path: o.Path, force: o.Force})
 	if err != nil {
 		return nil, err
 	}

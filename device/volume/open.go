@@ -2,11 +2,14 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/xtsdisk/xtsdisk/device"
+	"github.com/xtsdisk/xtsdisk/internal/probe"
 	"github.com/xtsdisk/xtsdisk/luks"
 )
 
@@ -121,7 +124,7 @@ func (r *run) openVolume(ctx context.Context, path string, o OpenOptions) (_ *Vo
 		return nil, err
 	}
 	if st.kind == stream {
-		return nil, fmt.Errorf("%s: %w: a pipe has no places to read at", path, ErrKind)
+		return nil, noPlaces(path)
 	}
 	v := &opened{}
 	defer func() {
@@ -153,6 +156,10 @@ func (r *run) openVolume(ctx context.Context, path string, o OpenOptions) (_ *Vo
 		out.Header, out.Slot, out.KDFTime = v.luks.Header, v.luks.Slot, v.luks.KDFTime
 	}
 	return out, nil
+}
+
+func noPlaces(path string) error {
+	return fmt.Errorf("%s: %w: a pipe or the like has no places to read at", path, ErrKind)
 }
 
 // markWritten checks that path may be written, and tells others that it is.
@@ -211,8 +218,12 @@ func (r *run) openPayload(ctx context.Context, v *opened, path string, data io.R
 }
 
 func (r *run) openHeader(path string) (device.Device, error) {
-	if _, err := r.state(path); err != nil {
+	st, err := r.state(path)
+	if err != nil {
 		return nil, err
+	}
+	if st.kind == stream {
+		return nil, noPlaces(path)
 	}
 	return r.open(path, device.FileOptions{ReadOnly: true})
 }
@@ -228,6 +239,11 @@ func (r *run) readHeader(ctx context.Context, path string, data io.ReaderAt, siz
 		defer release()
 	}
 	h, err := luks.ReadHeader(data, size)
+	if errors.Is(err, luks.ErrNotLUKS) && size >= 0 {
+		if found := names(probe.Identify(data, size)); !strings.Contains(err.Error(), found) {
+			return nil, fmt.Errorf("%s: %w; it holds %s", path, err, found)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -93,6 +93,18 @@ func (p *payload) tooLong(size int64) error {
 		ErrPolicy, p.spec, size, p.ivSector)
 }
 
+// maxDataOffset is the farthest, in bytes, that data may begin. No file reaches
+// it, and what is added to it fits into 63 bits.
+const maxDataOffset = 1 << 62
+
+// checkDataOffset returns ErrOptions if n bytes of data cannot begin at off.
+func checkDataOffset(off, n int64) error {
+	if off > maxDataOffset || n > math.MaxInt64-off {
+		return fmt.Errorf("%w: data at offset %d: no file or device reaches so far", ErrOptions, off)
+	}
+	return nil
+}
+
 // checkMultiple returns ErrSize, with the nearest sizes, unless size is a
 // multiple of the sector size.
 func checkMultiple(path string, size int64, sectorSize int) error {
@@ -102,8 +114,11 @@ func checkMultiple(path string, size int64, sectorSize int) error {
 	}
 	below, above := size-rest, size-rest+int64(sectorSize)
 	nearest := fmt.Sprintf("the nearest are %d and %d", below, above)
-	if below == 0 {
+	switch {
+	case below == 0:
 		nearest = fmt.Sprintf("the nearest is %d", above)
+	case above < 0: // 2^63
+		nearest = fmt.Sprintf("the nearest is %d", below)
 	}
 	return fmt.Errorf("%s: %w: %d bytes are not a multiple of the sector size %d; %s", path, ErrSize, size, sectorSize, nearest)
 }

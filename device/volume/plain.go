@@ -70,8 +70,8 @@ func (o *PlainOptions) check() (sector.Spec, error) {
 		err = fmt.Errorf("%w: skip %d is not a multiple of the sector size %d", ErrOptions, o.Skip, o.SectorSize)
 	case o.Size < 0 || o.Size%int64(o.SectorSize) != 0:
 		err = fmt.Errorf("%w: size %d is not a multiple of the sector size %d", ErrOptions, o.Size, o.SectorSize)
-	case o.Offset > math.MaxInt64-o.Size:
-		err = fmt.Errorf("%w: %d bytes at offset %d", ErrOptions, o.Size, o.Offset)
+	default:
+		err = checkDataOffset(o.Offset, o.Size)
 	}
 	return spec, err
 }

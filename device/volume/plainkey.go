@@ -64,6 +64,6 @@ func fillPlainKey(key, passphrase []byte, h hash.Hash) {
 		sum = h.Sum(sum[:0])
 		key = key[copy(key, sum):]
 	}
-	h.Reset()
+	hashes.Forget(h)
 	secret.Wipe(sum)
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type source struct {
 
 // openSource opens path for reading. What makes the copy doubtful, but does
 // not keep from it, becomes a warning.
-func (r *run) openSource(path string, stdin io.Reader, direct bool) (*source, error) {
+func (r *run) openSource(ctx context.Context, path string, stdin io.Reader, direct bool) (*source, error) {
 	if path == stdStream {
 		if stdin == nil {
 			return nil, fmt.Errorf("%w: the source is standard input and there is none", ErrOptions)
@@ -37,7 +38,7 @@ func (r *run) openSource(path string, stdin io.Reader, direct bool) (*source, er
 	case missing:
 		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrNotExist}
 	case stream:
-		f, err := os.Open(path)
+		f, err := openStream(ctx, path, os.O_RDONLY)
 		if err != nil {
 			return nil, err
 		}
@@ -100,6 +101,30 @@ func (r *run) checkUnchanged(s *source) error {
 		r.warnf("%s was written to while it was read; the copy may mix states of different moments", s.path)
 	}
 	return nil
+}
+
+// warnHoles warns if the n bytes of ciphertext from off have holes. They read as
+// zeros, which no encryption made: what comes out for them is noise.
+func (r *run) warnHoles(s *source, off, n int64) {
+	dev, ok := s.dev.(device.Extenter)
+	if !ok {
+		return
+	}
+	var holes int64
+	for end := off + n; off < end; {
+		e, err := dev.NextExtent(off)
+		if err != nil || e.Len <= 0 {
+			return // the copy will meet what is wrong, and say it
+		}
+		e.Len = min(e.Len, end-off)
+		if e.Hole {
+			holes += e.Len
+		}
+		off += e.Len
+	}
+	if holes > 0 {
+		r.warnf("%s has holes: %d bytes of it were never written, and decrypt to noise, not to zeros", s.path, holes)
+	}
 }
 
 // copied turns the errors of device.Copy about its source into this package's.

@@ -4,6 +4,7 @@ package volume
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -48,6 +49,9 @@ func TestSparse(t *testing.T) {
 	if report.Bytes != size || report.ZeroBytes < size-2*data || report.HoleBytes != 0 {
 		t.Errorf("decrypt: %+v", report)
 	}
+	if len(report.Warnings) > 0 {
+		t.Errorf("warnings of a volume without holes: %q", report.Warnings)
+	}
 	if got := allocated(t, plain); got > data+data/4 {
 		t.Errorf("the plaintext takes %d bytes, its source %d", got, allocated(t, src))
 	}
@@ -68,6 +72,9 @@ func TestHoleOfCiphertext(t *testing.T) {
 	}
 	if report.HoleBytes != 0 || report.ZeroBytes != 0 {
 		t.Errorf("%+v", report)
+	}
+	if allocated(t, path) == 0 && (len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "4194304 bytes of it were never written")) {
+		t.Errorf("warnings %q", report.Warnings)
 	}
 	b := read(t, path+".plain")
 	if string(b[:512]) == string(make([]byte, 512)) || string(b[:512]) == string(b[512:1024]) {

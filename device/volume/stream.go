@@ -19,6 +19,31 @@ func setReadDeadline(r io.Reader, t time.Time) error {
 	return os.ErrNoDeadline
 }
 
+// openStream opens a pipe or the like, which can block until somebody opens
+// its other end. When ctx ends first, the open is left behind.
+func openStream(ctx context.Context, path string, flags int) (*os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		f, err := os.OpenFile(path, flags, 0)
+		done <- result{f, err}
+	}()
+	select {
+	case got := <-done:
+		return got.f, got.err
+	case <-ctx.Done():
+		go func() {
+			if got := <-done; got.err == nil {
+				got.f.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
 // counted counts what was read from a stream.
 type counted struct {
 	io.Reader

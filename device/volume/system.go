@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/xtsdisk/xtsdisk/device"
@@ -38,6 +40,7 @@ type system struct {
 	open       func(path string, o device.FileOptions) (device.Device, error)
 	folder     func(path string, o device.FileOptions) (device.Dir, error)
 	same       func(a, b string) (bool, error)
+	sameOpen   func(f *os.File, path string) (bool, error)
 	checkRead  func(path string) error
 	checkWrite func(path string) error
 	hold       func(path string, exclusive bool) (release func(), err error)
@@ -55,6 +58,7 @@ var host = system{
 	},
 	folder:     device.OSDir,
 	same:       lock.Same,
+	sameOpen:   lock.SameOpen,
 	checkRead:  lock.CheckRead,
 	checkWrite: lock.CheckWrite,
 	hold:       lock.HoldPath,
@@ -74,17 +78,39 @@ func hostState(path string) (fileState, error) {
 		return fileState{}, err
 	}
 	st := fileState{size: info.Size(), changed: info.ModTime()}
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
-		st.kind = regular
-	case mode&os.ModeCharDevice != 0, mode&os.ModeNamedPipe != 0:
-		st.kind = stream
-	case mode&os.ModeDevice != 0:
-		st.kind = block
-	default:
-		return st, fmt.Errorf("%s: %w: %s; a regular file, a block device or a pipe is needed", path, ErrKind, kindName(mode))
+	var known bool
+	if st.kind, known = kindOf(info.Mode()); !known {
+		return st, fmt.Errorf("%s: %w: it is %s", path, ErrKind, kindName(info.Mode()))
 	}
 	return st, nil
+}
+
+func kindOf(mode fs.FileMode) (kind, bool) {
+	switch {
+	case mode.IsRegular():
+		return regular, true
+	case mode&os.ModeCharDevice != 0, mode&os.ModeNamedPipe != 0:
+		return stream, true
+	case mode&os.ModeDevice != 0:
+		return block, true
+	}
+	return missing, false
+}
+
+// noDevice refuses to make a file where only device nodes belong: /dev is kept
+// in memory, and who names a disk that is not there means another one.
+func noDevice(path string) error {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if dir = filepath.ToSlash(dir) + "/"; !strings.HasPrefix(dir, "/dev/") || strings.HasPrefix(dir, "/dev/shm/") {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: there is no such device", path, os.ErrNotExist)
 }
 
 func kindName(mode fs.FileMode) string {

@@ -37,30 +37,24 @@ type target interface {
 // targetOptions are what openTarget needs to know of a job.
 type targetOptions struct {
 	path   string
+	stdin  io.Reader // of the job: what "-" among inputs means
 	stdout io.Writer
 	force  bool
 	direct bool
-	inputs []string // paths that must not be the target
+	inputs []string // paths that must not be the target; "" is none
 }
 
 // openTarget checks that the target may be written, in the order in which the
 // answers matter to the user. Nothing is created or written yet.
-func (r *run) openTarget(o targetOptions) (target, error) {
+func (r *run) openTarget(ctx context.Context, o targetOptions) (target, error) {
+	if err := r.checkInputs(o); err != nil {
+		return nil, err
+	}
 	if o.path == stdStream {
 		if o.stdout == nil {
 			return nil, fmt.Errorf("%w: the target is standard output and there is none", ErrOptions)
 		}
 		return &streamTarget{w: o.stdout}, nil
-	}
-	for _, input := range o.inputs {
-		if input == "" || input == stdStream {
-			continue
-		}
-		if same, err := r.same(input, o.path); err != nil {
-			return nil, err
-		} else if same {
-			return nil, fmt.Errorf("%s and %s: %w", input, o.path, ErrSame)
-		}
 	}
 	st, err := r.state(o.path)
 	if err != nil {
@@ -68,9 +62,12 @@ func (r *run) openTarget(o targetOptions) (target, error) {
 	}
 	switch st.kind {
 	case missing:
+		if err := noDevice(o.path); err != nil {
+			return nil, err
+		}
 		return r.openFileTarget(o, false)
 	case stream:
-		f, err := os.OpenFile(o.path, os.O_WRONLY, 0)
+		f, err := openStream(ctx, o.path, os.O_WRONLY)
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +83,66 @@ func (r *run) openTarget(o targetOptions) (target, error) {
 		return r.openFileTarget(o, true)
 	}
 	return r.openDiskTarget(o)
+}
+
+// checkInputs returns ErrSame if the target is one of the inputs, by whatever
+// name: standard input and output can be files, too.
+func (r *run) checkInputs(o targetOptions) error {
+	for _, input := range o.inputs {
+		if input == "" {
+			continue
+		}
+		same, err := r.isTarget(input, o)
+		if err != nil {
+			return err
+		}
+		if same {
+			return fmt.Errorf("%s and %s: %w", streamName(input, "standard input"), streamName(o.path, "standard output"), ErrSame)
+		}
+	}
+	return nil
+}
+
+func (r *run) isTarget(input string, o targetOptions) (bool, error) {
+	if input != stdStream && o.path != stdStream {
+		return r.same(input, o.path)
+	}
+	stdin, isFile := o.stdin.(*os.File)
+	if input == stdStream && !isFile {
+		return false, nil
+	}
+	if o.path != stdStream {
+		return r.sameOpen(stdin, o.path)
+	}
+	stdout, isFile := o.stdout.(*os.File)
+	if !isFile {
+		return false, nil
+	}
+	if input != stdStream {
+		return r.sameOpen(stdout, input)
+	}
+	return sameStreams(stdin, stdout)
+}
+
+// sameStreams tells whether both are one file or disk.
+func sameStreams(a, b *os.File) (bool, error) {
+	infoA, err := a.Stat()
+	if err != nil {
+		return false, err
+	}
+	infoB, err := b.Stat()
+	if err != nil {
+		return false, err
+	}
+	kind, known := kindOf(infoA.Mode())
+	return known && kind != stream && os.SameFile(infoA, infoB), nil
+}
+
+func streamName(path, name string) string {
+	if path == stdStream {
+		return name
+	}
+	return path
 }
 
 // exists is ErrExists with what lies there.

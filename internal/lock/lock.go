@@ -40,8 +40,10 @@ func inUse(path, format string, args ...any) error {
 
 // CheckWrite returns nil if path may be written: it is not mounted, not the
 // backing file of a loop device, not swap, not held by device-mapper or md,
-// not locked in any way, and not open for writing in another process. Else it
-// returns an InUseError, or the error that kept it from looking at path.
+// not locked in any way, and neither it nor what it lies on (a partition's
+// disk, a loop device's backing file) is open for writing in another process.
+// Else it returns an InUseError, or the error that kept it from looking at
+// path; for a block device that is set to be read-only that is EROFS.
 // Anything but a regular file or block device passes.
 func CheckWrite(path string) error { return check(path, true) }
 
@@ -68,6 +70,28 @@ func Same(a, b string) (bool, error) {
 	return same(a, b)
 }
 
+// SameOpen is Same for a file that is open already, such as standard input. A
+// pipe or a terminal is the same as nothing.
+func SameOpen(f *os.File, path string) (bool, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() && !isBlock(info) {
+		return false, nil
+	}
+	return sameOpen(f, info, path)
+}
+
+func isBlock(info os.FileInfo) bool {
+	return info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+}
+
 // HoldShared marks the open file f as being read: programs that look at the
 // same locks (qemu, its tools and this one) then refuse to write to it. It
 // returns an InUseError if one of them is writing already. f must be open for
@@ -88,7 +112,7 @@ func HoldPath(path string, exclusive bool) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	block := info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+	block := isBlock(info)
 	if !info.Mode().IsRegular() && !block {
 		return func() {}, nil
 	}

@@ -76,6 +76,14 @@ func same(a, b string) (bool, error) {
 	return sameInfo(ia, ib), nil
 }
 
+func sameOpen(_ *os.File, info os.FileInfo, path string) (bool, error) {
+	other, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	return sameInfo(info, other), nil
+}
+
 // sameInfo also finds two nodes of one device, and the raw and the buffered
 // node of a disk (macOS: /dev/rdisk2 and /dev/disk2 share their number).
 func sameInfo(a, b os.FileInfo) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,19 @@ import (
 
 func check(path string, write bool) error { return host.check(path, write) }
 func same(a, b string) (bool, error)      { return host.same(a, b) }
+
+func sameOpen(f *os.File, _ os.FileInfo, path string) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return false, &os.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	a, okA := targetOf(f.Name(), &st)
+	b, okB, err := statTarget(path)
+	if err != nil {
+		return false, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return okA && okB && host.overlap(a, b), nil
+}
 
 // check runs the tests from the most telling to the least, so that a mounted
 // device is called mounted and not merely busy.
@@ -38,7 +52,10 @@ func (s system) check(path string, write bool) error {
 	if how := s.isMountPoint(t); how != "" && write {
 		return inUse(path, "%s", how)
 	}
-	if who := s.writer(family); who != "" {
+	if write && t.block && s.readOnly(t.rdev) {
+		return &os.PathError{Op: "open", Path: path, Err: unix.EROFS}
+	}
+	if who := s.writer(s.beneath(family, t)); who != "" {
 		return inUse(path, "open for writing by %s", who)
 	}
 	return s.checkLocks(t, write)
@@ -63,7 +80,7 @@ func (s system) tableUse(t target, write bool) string {
 		}
 	}
 	for _, l := range s.loops() {
-		if (write || !l.readOnly) && t.leadsTo(l.backing) {
+		if (write || !l.readOnly) && s.isBehind(t, l) {
 			return fmt.Sprintf("a loop device's backing file (/dev/%s)", l.name)
 		}
 	}
@@ -187,7 +204,33 @@ func (s system) same(a, b string) (bool, error) {
 	if !okA || !okB {
 		return false, nil
 	}
-	return s.liesOn(ta, tb, nil) || s.liesOn(tb, ta, nil), nil
+	return s.overlap(ta, tb), nil
+}
+
+// overlap tells whether a and b have bytes in common.
+func (s system) overlap(a, b target) bool { return s.liesOn(a, b, nil) || s.liesOn(b, a, nil) }
+
+// beneath adds to list what t lies on: who writes to that writes to t.
+func (s system) beneath(list []target, t target) []target {
+	if !t.block {
+		return list
+	}
+	devices, file := s.below(t.rdev)
+	var found []target
+	for _, d := range devices {
+		found = append(found, target{block: true, rdev: d})
+	}
+	if file != "" {
+		if u, ok, err := statTarget(file); err == nil && ok {
+			found = append(found, u)
+		}
+	}
+	for _, u := range found {
+		if !slices.ContainsFunc(list, u.is) { // also against tables that point at themselves
+			list = s.beneath(append(list, u), u)
+		}
+	}
+	return list
 }
 
 // liesOn tells whether t's bytes are among those of base: the same file or
@@ -211,10 +254,12 @@ func (s system) liesOn(t, base target, seen []target) bool {
 			return true
 		}
 	}
-	if file != "" {
-		if u, ok, err := statTarget(file); err == nil && ok {
-			return s.liesOn(u, base, seen)
-		}
+	if file == "" {
+		return false
 	}
-	return false
+	if s.isBehind(base, loop{name: s.blockName(t.rdev), backing: file}) {
+		return true
+	}
+	u, ok, err := statTarget(file)
+	return err == nil && ok && s.liesOn(u, base, seen)
 }

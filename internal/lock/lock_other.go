@@ -22,6 +22,14 @@ func same(a, b string) (bool, error) {
 	return os.SameFile(ia, ib), nil
 }
 
+func sameOpen(_ *os.File, info os.FileInfo, path string) (bool, error) {
+	other, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(info, other), nil
+}
+
 func hold(*os.File, bool) (func(), error) { return func() {}, nil }
 
 func tryHeader(*os.File, bool) (release func(), busy bool, err error) { return func() {}, false, nil }

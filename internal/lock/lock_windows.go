@@ -49,6 +49,14 @@ func same(a, b string) (bool, error) {
 	return os.SameFile(ia, ib), nil
 }
 
+func sameOpen(_ *os.File, info os.FileInfo, path string) (bool, error) {
+	other, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(info, other), nil
+}
+
 // hold does nothing: locks are mandatory here and would stand in the way of
 // our own other handles.
 func hold(*os.File, bool) (func(), error) { return func() {}, nil }

@@ -8,15 +8,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // system is where the kernel's tables are; tests put others in their place.
 type system struct {
-	proc, sys string
-	self      string // own process id, not counted among the writers
+	proc, sys, dev string
+	self           string // own process id, not counted among the writers
 }
 
-var host = system{proc: "/proc", sys: "/sys", self: strconv.Itoa(os.Getpid())}
+var host = system{proc: "/proc", sys: "/sys", dev: "/dev", self: strconv.Itoa(os.Getpid())}
 
 // mount is one line of mountinfo (proc(5)).
 type mount struct {
@@ -123,6 +125,22 @@ func (s system) loops() []loop {
 	return all
 }
 
+// isBehind tells whether t is behind a loop device. The path that
+// the kernel shows can lead nowhere: the name was removed, or belongs to another
+// mount namespace. Who may open the device learns a file's own number.
+func (s system) isBehind(t target, l loop) bool {
+	if byPath := t.leadsTo(l.backing); byPath || t.block {
+		return byPath
+	}
+	fd, err := openRetry(filepath.Join(s.dev, l.name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	info, err := unix.IoctlLoopGetStatus64(fd)
+	return err == nil && splitDev(info.Device) == t.dev && info.Inode == t.ino
+}
+
 func readLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -134,6 +152,23 @@ func readLine(path string) string {
 // blockDir is the folder of a block device in /sys, its symbolic link resolved.
 func (s system) blockDir(d devNum) (string, error) {
 	return filepath.EvalSymlinks(filepath.Join(s.sys, "dev/block", fmt.Sprintf("%d:%d", d.major, d.minor)))
+}
+
+// blockName is a block device's name in /dev, as the kernel gives it.
+func (s system) blockName(d devNum) string {
+	dir, err := s.blockDir(d)
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(dir)
+}
+
+// readOnly tells whether a block device takes no writes (blockdev --setro, a
+// loop device made so, a switch on the medium). Opening it for writing may
+// succeed all the same, and only the writes fail.
+func (s system) readOnly(d devNum) bool {
+	dir, err := s.blockDir(d)
+	return err == nil && readLine(filepath.Join(dir, "ro")) == "1"
 }
 
 // partitions returns the device numbers of the partitions of a disk.

@@ -23,6 +23,11 @@ func statTarget(path string) (t target, ok bool, err error) {
 	if err := unix.Stat(path, &st); err != nil {
 		return target{}, false, err
 	}
+	t, ok = targetOf(path, &st)
+	return t, ok, nil
+}
+
+func targetOf(path string, st *unix.Stat_t) (t target, ok bool) {
 	kind := st.Mode & unix.S_IFMT
 	t = target{
 		path:  path,
@@ -33,7 +38,7 @@ func statTarget(path string) (t target, ok bool, err error) {
 	if t.block {
 		t.rdev = splitDev(uint64(st.Rdev))
 	}
-	return t, t.block || kind == unix.S_IFREG, nil
+	return t, t.block || kind == unix.S_IFREG
 }
 
 func splitDev(d uint64) devNum { return devNum{unix.Major(d), unix.Minor(d)} }
