@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xtsdisk/xtsdisk/device"
 	"github.com/xtsdisk/xtsdisk/device/volume"
+	"github.com/xtsdisk/xtsdisk/internal/lock"
 )
 
 type catVerb struct {
@@ -43,6 +45,12 @@ bytes of --range. Binary data is not written to a terminal.`,
 func (v *catVerb) run(ctx context.Context, name string) error {
 	if name == stdinName {
 		return usagef("to decrypt a stream:  "+v.a.self+" decrypt - -", "cat needs a file or block device: it reads at offsets")
+	}
+	if f, ok := v.a.io.out.(*os.File); ok {
+		// The plaintext would overwrite what is still to be read.
+		if same, err := lock.SameOpen(f, name); err == nil && same {
+			return fmt.Errorf("%s and standard output: %w", name, volume.ErrSame)
+		}
 	}
 	m, err := newMeter(v.a, v.progress)
 	if err != nil {

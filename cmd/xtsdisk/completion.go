@@ -11,7 +11,7 @@ func newCompletion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "write completions for a shell to stdout",
-		Long:  "Writes a script for SHELL (bash, zsh, fish or powershell) that completes verbs,\noptions and their values.",
+		Long:  "Writes a script for SHELL (bash, zsh, fish or powershell) that completes verbs,\noptions and their values. bash needs its package bash-completion for that.",
 		Example: `  source <(xtsdisk completion bash)
   xtsdisk completion fish > ~/.config/fish/completions/xtsdisk.fish`,
 		ValidArgs: shells,

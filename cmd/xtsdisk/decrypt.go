@@ -42,13 +42,18 @@ volume is empty.`,
 }
 
 func (v *decryptVerb) run(ctx context.Context, src, dst string) error {
-	if dst == stdinName && v.a.json {
-		return v.a.checkStdout(dst)
+	if dst != stdinName || v.a.json { // text may go to a terminal
+		if err := v.a.checkStdout(dst); err != nil {
+			return err
+		}
 	}
 	if src == stdinName && isTerminal(v.a.io.in) {
 		return usagef("such as  "+v.a.self+" decrypt - "+shellQuote(dst)+" < VOLUME", "standard input is the terminal: pipe the volume in")
 	}
 	if err := v.keys.check(src == stdinName); err != nil {
+		return err
+	}
+	if err := checkSpared(dst, append(v.keys.files(), v.volumeKeyFile)...); err != nil {
 		return err
 	}
 	m, err := newMeter(v.a, v.progress)

@@ -88,6 +88,9 @@ func (v *demoVerb) writeImage(ctx context.Context, want int64) (err error) {
 		return usagef("", "--image needs the name of a file")
 	}
 	plan, err := planHere(want, filepath.Dir(v.image))
+	if codeOf(err, nil) == exitIO {
+		return withHint(err, "name a file where there is more room")
+	}
 	if err != nil {
 		return err
 	}

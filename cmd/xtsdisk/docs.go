@@ -12,6 +12,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xtsdisk/xtsdisk/device"
 )
 
 // docs/cli.md is this template with the command table, the options and the
@@ -52,28 +54,26 @@ func newMan(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) writePages(root *cobra.Command, dir string, force bool) error {
+func (a *app) writePages(root *cobra.Command, name string, force bool) error {
+	dir, err := device.OSDir(name, device.FileOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return withHint(err, "make the folder first:  mkdir -p %s", shellQuote(name))
+	}
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(dir)
 	pages := manPages(root)
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if !force {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	}
 	for _, p := range pages {
-		f, err := os.OpenFile(filepath.Join(dir, p.name), flags, 0o644)
-		switch {
-		case errors.Is(err, fs.ErrExist):
+		err := writeFile(dir, p.name, p.text, device.OutputOptions{Replace: force, CreateOptions: device.CreateOptions{Mode: 0o644}})
+		if errors.Is(err, fs.ErrExist) {
 			return withHint(err, "add --force to replace the pages that are there")
-		case errors.Is(err, fs.ErrNotExist):
-			return withHint(err, "make the folder first:  mkdir -p %s", shellQuote(dir))
-		case err != nil:
-			return err
 		}
-		_, err = f.Write(p.text)
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	a.note("%d pages in %s", len(pages), dir)
+	a.note("%d pages in %s", len(pages), name)
 	return nil
 }
 

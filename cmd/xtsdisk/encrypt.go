@@ -49,7 +49,7 @@ volume is as large as the image looks, and does not show what was empty.`,
 }
 
 func (v *encryptVerb) run(ctx context.Context, src, dst string) error {
-	if err := v.check(src == stdinName); err != nil {
+	if err := v.check(dst, src == stdinName); err != nil {
 		return err
 	}
 	if err := v.a.checkStdout(dst); err != nil {
@@ -106,7 +106,7 @@ func (v *encryptVerb) prepare(m *meter, dst string, o *volume.EncryptOptions) (*
 	}
 	o.Plain = opts
 	o.Prepare = func(_ context.Context, _ *luks.FormatOptions, opts *volume.PlainOptions) (err error) {
-		if k.passphrase, err = v.keys.read(v.a, dst, true); err != nil {
+		if k.passphrase, err = v.keys.readNew(v.a, dst); err != nil {
 			return err
 		}
 		opts.Key, err = v.volume.plainKey(v.a, k.passphrase)
@@ -142,14 +142,17 @@ func (v *encryptVerb) explain(src, dst string, err error) error {
 		return withHint(err, "check the name of the source: there is no %s", src)
 	case statErr == nil && info.IsDir():
 		return withHint(err, "images and block devices can be encrypted; for a folder:  tar -c %s | %s encrypt --pad - %s", shellQuote(src), v.a.self, shellQuote(dst))
-	case statErr == nil && info.Mode().IsRegular() && info.Size() == 0:
+	case errors.Is(err, volume.ErrSize) && statErr == nil && info.Mode().IsRegular() && info.Size() == 0:
 		return withHint(err, "an empty image has nothing to encrypt; an empty volume is made by  %s format --create SIZE %s", v.a.self, shellQuote(dst))
 	}
 	if errors.Is(err, volume.ErrSize) && !strings.HasPrefix(err.Error(), dst+":") {
 		if src == stdinName {
 			return withHint(err, "--pad fills a last sector that is not whole with zeros; nothing at all cannot be encrypted")
 		}
+		if v.volume.size.set {
+			return withHint(err, "--size is the most that the source may have; --pad fills the last sector with zeros")
+		}
 		return withHint(err, "--pad fills the last sector with zeros; --sector-size 512 needs the least")
 	}
-	return explainTarget(v.a, dst, err)
+	return explainTarget(v.a, dst, v.explainKey(err))
 }

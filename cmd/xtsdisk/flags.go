@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,6 +78,21 @@ func flagLine(f *pflag.Flag) (names, usage string) {
 	return names, usage
 }
 
+// mayBeEmpty are the options for which an empty text is a value.
+var mayBeEmpty = []string{"label", "subsystem", "level"}
+
+// checkValues refuses options that are there without a value, as a script's
+// variable that is not set makes them: taken for left away they would make
+// another volume than the one that was meant.
+func checkValues(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && !slices.Contains(mayBeEmpty, f.Name) {
+			err = usagef("give it a value, or leave it away", "--%s is empty", f.Name)
+		}
+	})
+	return err
+}
+
 // flagError turns pflag's complaint into ours, with the nearest option that
 // exists.
 func flagError(a *app) func(*cobra.Command, error) error {
@@ -116,6 +132,9 @@ func numberReason(reason string) string {
 		if why == "value out of range" {
 			return value + " is out of range"
 		}
+		if strings.HasPrefix(reason, "strconv.ParseBool") {
+			return value + " is neither true nor false"
+		}
 		return value + " is not a whole number"
 	}
 	return reason
@@ -134,6 +153,9 @@ func unknownFlagHint(a *app, cmd *cobra.Command, name string) string {
 	})
 	if best != "" {
 		return "did you mean --" + best + "?"
+	}
+	if !cmd.HasParent() {
+		return "options come after the verb:  " + a.path(cmd) + " VERB --help  lists them"
 	}
 	return a.path(cmd) + " --help lists the options"
 }

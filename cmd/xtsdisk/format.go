@@ -44,7 +44,7 @@ func (v *formatVerb) run(ctx context.Context, name string) error {
 	if v.volume.plain() {
 		return usagef("encrypt --type plain makes one of an image", "a plain volume has nothing to format: it has no header")
 	}
-	if err := v.check(false); err != nil {
+	if err := v.check(name, false); err != nil {
 		return err
 	}
 	if name == stdinName {
@@ -84,8 +84,12 @@ func (v *formatVerb) explain(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && v.create.bytes == 0:
 		return withHint(err, "to make it:  %s format --create SIZE %s", v.a.self, shellQuote(name))
+	case errors.Is(err, volume.ErrSize) && v.create.bytes%max(unitSector, int64(v.volume.sectorSize)) != 0:
+		return withHint(err, "sizes are whole sectors")
+	case errors.Is(err, volume.ErrSize) && v.volume.offset.set:
+		return withHint(err, "it must be larger, or --offset smaller: that is where the data begins")
 	case errors.Is(err, volume.ErrSize):
 		return withHint(err, "it must be larger: a header takes 16 MiB, or 1 MiB with --luks2-keyslots-size 256K")
 	}
-	return explainTarget(v.a, name, err)
+	return explainTarget(v.a, name, v.explainKey(err))
 }

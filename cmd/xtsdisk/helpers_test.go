@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fast are the options of a key derivation that takes no time.
@@ -94,4 +97,14 @@ func luksOf(t *testing.T, dir string, data []byte) string {
 		t.Fatal(msg)
 	}
 	return filepath.Join(dir, "disk.luks")
+}
+
+// stuck is a program that does not get done with the first signal.
+func stuck() {
+	withSignals(context.Background())
+	defer atKill(func() { fmt.Println("undone") })()
+	fmt.Println("ready")
+	for {
+		time.Sleep(time.Hour)
+	}
 }

@@ -84,7 +84,7 @@ func (v *keyVerb) test(ctx context.Context, name string) error {
 	if v.a.json {
 		return printJSON(v.a.io.out, report)
 	}
-	_, err = fmt.Fprintf(v.a.io.out, "%s: %s\n", name, text)
+	_, err = fmt.Fprintf(v.a.io.out, "%s: %s\n", visible(name), text)
 	return err
 }
 
@@ -157,16 +157,20 @@ func (v *keyVerb) export(ctx context.Context, name, file string) error {
 	return nil
 }
 
-// writeKey makes a new file with these bytes; it is there whole or not at all.
-func writeKey(file string, key []byte) (err error) {
+// writeKey makes a new file with these bytes, readable by its owner.
+func writeKey(file string, key []byte) error {
 	dir, err := device.OSDir(filepath.Dir(file), device.FileOptions{})
 	if err != nil {
 		return err
 	}
 	defer closeQuietly(dir)
-	out, err := device.NewOutput(dir, filepath.Base(file), device.OutputOptions{
-		CreateOptions: device.CreateOptions{Size: int64(len(key)), Mode: 0o600},
-	})
+	return writeFile(dir, filepath.Base(file), key, device.OutputOptions{CreateOptions: device.CreateOptions{Mode: 0o600}})
+}
+
+// writeFile makes a file that is there whole or not at all.
+func writeFile(dir device.Dir, name string, contents []byte, o device.OutputOptions) (err error) {
+	o.Size = int64(len(contents))
+	out, err := device.NewOutput(dir, name, o)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func writeKey(file string, key []byte) (err error) {
 			_ = out.Abort()
 		}
 	}()
-	if _, err := out.Device().WriteAt(key, 0); err != nil {
+	if _, err := out.Device().WriteAt(contents, 0); err != nil {
 		return err
 	}
 	return out.Commit()

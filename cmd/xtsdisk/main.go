@@ -36,6 +36,8 @@ type app struct {
 
 	helpErr error // of writing help, which cobra does not pass on
 
+	unlocked sync.Once // see tellUnlocked
+
 	mu       sync.Mutex
 	aboveBar io.Writer // nil without a progress bar
 }

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"xtsdisk": func() { os.Exit(mainExit()) },
+		"xtsdisk":       func() { os.Exit(mainExit()) },
+		"xtsdisk-stuck": stuck,
 	})
 }
 

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/xtsdisk/xtsdisk/device/volume"
-	"github.com/xtsdisk/xtsdisk/internal/secret"
 	"github.com/xtsdisk/xtsdisk/luks"
 )
 
@@ -29,8 +29,15 @@ func (n *newVolumeFlags) register(cmd *cobra.Command, plain bool) {
 	n.volume.registerNew(cmd, plain)
 }
 
-func (n *newVolumeFlags) check(dataFromStdin bool) error {
+// check finds what contradicts; dst is the new volume.
+func (n *newVolumeFlags) check(dst string, dataFromStdin bool) error {
 	if err := n.volume.check(false); err != nil {
+		return err
+	}
+	if err := checkDescriptor(n.volume.volumeKeyFile); err != nil {
+		return err
+	}
+	if err := checkSpared(dst, append(n.keys.files(), n.volume.volumeKeyFile)...); err != nil {
 		return err
 	}
 	if !n.volume.plain() {
@@ -55,11 +62,8 @@ func (k *newKeys) destroy() {
 // luksKeys asks for the passphrase, reads the volume key if one was given, and
 // measures the key derivation.
 func (n *newVolumeFlags) luksKeys(ctx context.Context, a *app, m *meter, name string, o *luks.FormatOptions, k *newKeys) (err error) {
-	if k.passphrase, err = n.keys.read(a, name, true); err != nil {
+	if k.passphrase, err = n.keys.readNew(a, name); err != nil {
 		return err
-	}
-	if k.passphrase.Len() == 0 {
-		return refusef("put a passphrase or random bytes into it, such as  head -c 32 /dev/urandom > FILE", "%s is empty: it protects nothing", k.passphrase.from)
 	}
 	if n.volume.volumeKeyFile != "" {
 		if k.volumeKey, err = readVolumeKey(a, n.volume.volumeKeyFile); err != nil {
@@ -80,10 +84,15 @@ func (n *newVolumeFlags) luksKeys(ctx context.Context, a *app, m *meter, name st
 	if n.volume.kdf.iterations > 0 {
 		o.DigestIterations = 1000 // as cryptsetup: no measuring here either
 	}
-	if secret.Unlocked() {
-		a.detail("the system did not allow to lock the keys' memory: they may be swapped out")
-	}
 	return err
+}
+
+// explainKey says what to do about a volume key that is not to be used.
+func (n *newVolumeFlags) explainKey(err error) error {
+	if n.volume.volumeKeyFile == "" || !errors.Is(err, luks.ErrPolicy) {
+		return err
+	}
+	return withHint(err, "make another key, such as by  head -c 64 /dev/urandom > FILE")
 }
 
 // readVolumeKey reads the exact bytes of --volume-key-file.
@@ -101,16 +110,24 @@ func readVolumeKey(a *app, name string) (*key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, plainPathError(err))
 	}
+	a.tellUnlocked()
 	if more {
 		buf.Destroy()
 		return nil, usagef("is it the right file?", "%s is longer than 8 MiB", what)
 	}
+	if buf.Len() == 0 {
+		buf.Destroy()
+		return nil, usagef("is it the right file?", "%s is empty", what)
+	}
 	return &key{Buffer: buf, from: what, keyFile: true}, nil
 }
 
-// checkStdout refuses what cannot go to standard output together with data.
+// checkStdout refuses what cannot go to standard output together with data,
+// and data that would garble a terminal.
 func (a *app) checkStdout(dst string) error {
 	switch {
+	case dst != stdinName && namesTerminal(dst):
+		return refusef("name a file as the target", "%s is a terminal: the data would garble it", dst)
 	case dst != stdinName:
 		return nil
 	case a.json:
@@ -142,7 +159,7 @@ func explainTarget(a *app, dst string, err error) error {
 		return withHint(err, "name another target, or add --force to replace it")
 	case statErr == nil && info.IsDir():
 		return withHint(err, "the target is a folder; name a file in it, such as %s", shellQuote(filepath.Join(dst, "disk.luks")))
-	case errors.Is(err, volume.ErrSize):
+	case errors.Is(err, volume.ErrSize) && strings.HasPrefix(err.Error(), dst+":"):
 		return withHint(err, "name a larger target")
 	case errors.Is(err, luks.ErrUnsupported):
 		return withHint(err, "LUKS volumes are aes-xts-plain64 and sha256 where --cipher and --hash are left away")

@@ -44,7 +44,7 @@ func newRoot(a *app) *cobra.Command {
 			return usagef(a.self+" --help lists the verbs; "+a.self+" demo shows what it does", "a verb is missing")
 		},
 		Args:              cobra.ArbitraryArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.begin() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) },
 	}
 	cobra.EnableCommandSorting = false
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -59,6 +59,7 @@ func newRoot(a *app) *cobra.Command {
 		fs.BoolVarP(&a.verbose, "verbose", "v", false, "say more: costs, choices, memory that could not be locked")
 		fs.StringVar(&a.level, "level", "", "`NAME`: force this implementation of AES, as XTSDISK_LEVEL does; the verb version lists them")
 	})
+	_ = root.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(xts.Levels(), cobra.ShellCompDirectiveNoFileComp))
 	for _, v := range verbs {
 		cmd := v.make(a)
 		if v.group != groupNone {
@@ -82,7 +83,10 @@ func newRoot(a *app) *cobra.Command {
 
 // begin runs before every verb: the level is settled first, since the engine
 // reads it once.
-func (a *app) begin() error {
+func (a *app) begin(cmd *cobra.Command) error {
+	if err := checkValues(cmd); err != nil {
+		return err
+	}
 	if a.level != "" {
 		if err := os.Setenv("XTSDISK_LEVEL", a.level); err != nil {
 			return err
@@ -115,7 +119,7 @@ func unknownVerb(a *app, cmd *cobra.Command, name string) error {
 // missing or too many.
 func exactArgs(a *app, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		usage := "usage: " + a.path(cmd) + " " + strings.Join(names, " ")
+		usage := strings.TrimSpace("usage: " + a.path(cmd) + " " + strings.Join(names, " "))
 		if len(args) < len(names) {
 			missing := names[len(args):]
 			if len(args) == 0 {

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/xtsdisk/xtsdisk/internal/lock"
 	"github.com/xtsdisk/xtsdisk/internal/secret"
 )
 
@@ -94,6 +97,16 @@ func (k *keyFlags) check(dataFromStdin bool) error {
 	if k.fs.Changed("passphrase-fd") && k.passphraseFD < 0 {
 		return usagef("such as --passphrase-fd 3, with the shell's 3<FILE", "--passphrase-fd %d is not a file descriptor", k.passphraseFD)
 	}
+	if k.fs.Changed("passphrase-fd") {
+		if err := checkInherited("--passphrase-fd "+strconv.Itoa(k.passphraseFD), k.passphraseFD); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{k.keyFile, k.passphraseFile} {
+		if err := checkDescriptor(name); err != nil {
+			return err
+		}
+	}
 	if dataFromStdin && k.usesStdin() {
 		return usagef("give the passphrase by --key-file FILE, --passphrase-file FILE or --passphrase-fd N (N above 2), or on the terminal",
 			"data and passphrase cannot both come from standard input")
@@ -123,28 +136,101 @@ func (k *keyFlags) usesStdin() bool {
 	return false
 }
 
+// checkDescriptor is checkInherited for the name of a file, where that is of a
+// descriptor.
+func checkDescriptor(name string) error {
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if number, ok := strings.CutPrefix(name, dir); ok {
+			if fd, err := strconv.Atoi(number); err == nil {
+				return checkInherited(name, fd)
+			}
+		}
+	}
+	return nil
+}
+
+// checkInherited refuses a descriptor that the program was not started with.
+// Once it has opened files of its own, any of them could be there, and the
+// bytes of a disk image would become the passphrase.
+func checkInherited(what string, fd int) error {
+	if inherited(fd) {
+		return nil
+	}
+	return usagef(fmt.Sprintf("in a shell, open it with %d<FILE", fd), "%s: no file is open there", what)
+}
+
+// checkSpared refuses a target that is one of the files with keys: they would
+// be overwritten, and what they open could not be opened any more.
+func checkSpared(dst string, files ...string) error {
+	for _, name := range files {
+		if name == "" || dst == stdinName {
+			continue
+		}
+		same, err := lock.Same(name, dst)
+		if name == stdinName {
+			same, err = lock.SameOpen(os.Stdin, dst)
+		}
+		if err == nil && same { // what cannot be looked at cannot be read or written either
+			return refusef("name another target", "%s holds the key: it would be overwritten", dst)
+		}
+	}
+	return nil
+}
+
+// files are where the passphrase comes from.
+func (k *keyFlags) files() []string {
+	list := []string{k.keyFile, k.passphraseFile}
+	if k.fs.Changed("passphrase-fd") {
+		list = append(list, "/dev/fd/"+strconv.Itoa(k.passphraseFD))
+	}
+	return list
+}
+
 // read gets the passphrase; what names it in a prompt, and again asks twice.
 func (k *keyFlags) read(a *app, what string, again bool) (*key, error) {
+	defer a.tellUnlocked()
 	switch {
 	case k.fs.Changed("key-file"):
 		return k.readKeyFile(a)
 	case k.fs.Changed("passphrase-file"):
 		return readPassphraseFile(a, k.passphraseFile)
 	case k.fs.Changed("passphrase-fd"):
-		f := os.NewFile(uintptr(k.passphraseFD), "passphrase-fd")
-		if f == nil {
-			return nil, usagef("", "--passphrase-fd %d is not a file descriptor", k.passphraseFD)
-		}
-		if _, err := f.Stat(); err != nil {
-			return nil, usagef(fmt.Sprintf("in a shell, open it with %d<FILE", k.passphraseFD), "--passphrase-fd %d: no file is open there", k.passphraseFD)
-		}
-		return passphraseFrom(f, fmt.Sprintf("file descriptor %d", k.passphraseFD))
+		return k.readDescriptor(a)
 	case again:
 		buf, err := promptTwice(a, what)
 		return &key{Buffer: buf}, err
 	}
 	buf, err := prompt(a, "Passphrase for "+what+": ")
 	return &key{Buffer: buf}, err
+}
+
+// readNew is read for a volume that is being made, which gets no empty
+// passphrase.
+func (k *keyFlags) readNew(a *app, what string) (*key, error) {
+	got, err := k.read(a, what, true)
+	if err == nil && got.Len() == 0 {
+		got.Destroy()
+		return nil, refusef("put a passphrase or random bytes into it, such as  head -c 32 /dev/urandom > FILE", "%s is empty: it protects nothing", got.from)
+	}
+	return got, err
+}
+
+func (k *keyFlags) readDescriptor(a *app) (*key, error) {
+	f := os.NewFile(uintptr(k.passphraseFD), "passphrase-fd")
+	if f == nil {
+		return nil, usagef("", "--passphrase-fd %d is not a file descriptor", k.passphraseFD)
+	}
+	if _, err := f.Stat(); err != nil {
+		return nil, usagef(fmt.Sprintf("in a shell, open it with %d<FILE", k.passphraseFD), "--passphrase-fd %d: no file is open there", k.passphraseFD)
+	}
+	return passphraseFrom(interruptible{a.ctx, f}, fmt.Sprintf("file descriptor %d", k.passphraseFD))
+}
+
+// tellUnlocked says once if keys lie in memory that could not be locked.
+func (a *app) tellUnlocked() {
+	if secret.Unlocked() {
+		a.unlocked.Do(func() { a.detail("the system did not allow to lock the keys' memory: they may be swapped out") })
+	}
 }
 
 func (k *keyFlags) readKeyFile(a *app) (*key, error) {
@@ -211,27 +297,49 @@ func passphraseFrom(r io.Reader, what string) (*key, error) {
 	return &key{Buffer: buf, from: what}, nil
 }
 
-// open opens a file, or standard input for "-", which what then says.
+// open opens a file, or standard input for "-", which what then says. A pipe
+// that nobody opens or feeds ends with the context.
 func (a *app) open(name string, what *string) (io.ReadCloser, error) {
 	if name == stdinName {
 		*what += " (standard input)"
 		return io.NopCloser(interruptible{a.ctx, a.io.in}), nil
 	}
-	f, err := os.Open(name)
+	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		closeQuietly(f)
-		return nil, errIsDir
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return nil, usagef("name a file in it", "it is a folder")
+	case mode&os.ModeSocket != 0:
+		return nil, usagef("name a regular file or a pipe", "it is a socket")
+	case mode.IsRegular(), mode&os.ModeDevice != 0 && mode&os.ModeCharDevice == 0:
+		return os.Open(name)
 	}
-	return f, nil
+	f, err := await(a.ctx, func() (*os.File, error) { return os.Open(name) })
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{interruptible{a.ctx, f}, f}, nil
 }
 
-// skip passes over n bytes; io.EOF says that there are fewer, and how many.
+// skip passes over n bytes; io.EOF says that there are fewer, and how many. A
+// key can lie far inside a disk: what has places is not read up to there.
 func skip(r io.Reader, n int64) (int64, error) {
 	if n == 0 {
 		return 0, nil
+	}
+	if f, ok := r.(io.Seeker); ok {
+		end, err := f.Seek(0, io.SeekEnd)
+		if err == nil && end > 0 { // files of /proc have no size
+			if n > end {
+				return end, io.EOF
+			}
+			return f.Seek(n, io.SeekStart)
+		}
 	}
 	got, err := io.CopyN(io.Discard, r, n)
 	return got, err

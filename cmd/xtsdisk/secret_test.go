@@ -86,6 +86,20 @@ func TestKeyFileRange(t *testing.T) {
 			t.Errorf("offset %s, size %s: %q, %v, want %q", c.offset, c.size, k, err, c.want)
 		}
 	}
+	far := filepath.Join(t.TempDir(), "far") // reading all of it would take days
+	if err := os.WriteFile(far, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(far, 1<<42+5); err == nil {
+		k, err := readKey(t, nil, "-d", far, "--keyfile-offset", "4T")
+		if err != nil || !bytes.Equal(k.Bytes(), make([]byte, 5)) {
+			t.Errorf("4 TiB inside a file: %v, %v", k, err)
+		}
+	}
+	slow := iotest.OneByteReader(strings.NewReader("0123456789"))
+	if k, err := readKey(t, slow, "-d", "-", "--keyfile-offset", "3", "-l", "4"); err != nil || string(k.Bytes()) != "3456" {
+		t.Errorf("inside a stream: %v, %v", k, err)
+	}
 	k, err := readKey(t, nil, "-d", f, "--keyfile-offset", "10")
 	if err != nil || k.Len() != 0 {
 		t.Errorf("offset at the end: %v, %v, want an empty key, as cryptsetup has it", k, err)
@@ -163,7 +177,7 @@ func TestKeyReadErrors(t *testing.T) {
 	if _, err := readKey(t, nil, "--key-file", filepath.Join(t.TempDir(), "none")); codeOf(err, nil) != exitIO {
 		t.Errorf("missing key file: %v", err)
 	}
-	if _, err := readKey(t, nil, "--key-file", t.TempDir()); !errors.Is(err, errIsDir) {
+	if _, err := readKey(t, nil, "--key-file", t.TempDir()); codeOf(err, nil) != exitUsage {
 		t.Errorf("folder as key file: %v", err)
 	}
 	if _, err := readKey(t, nil, "--passphrase-fd", "987"); codeOf(err, nil) != exitUsage {

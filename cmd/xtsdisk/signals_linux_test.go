@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -84,35 +85,92 @@ func TestSignalsCleanUp(t *testing.T) {
 	}
 }
 
-// A second signal ends a program that does not get done with the first.
-func TestSecondSignalKills(t *testing.T) {
+// Waiting for the other end of a pipe, or for bytes from it, ends with the
+// first signal, wherever the pipe stands.
+func TestSignalWhileWaitingForPipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fifo := filepath.Join(dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+	luksOf(t, dir, image(4096))
+	for _, name := range []string{"alone1", "alone2", "silent"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent, err := os.OpenFile(filepath.Join(dir, "silent"), os.O_RDWR, 0) // both ends, and nothing in it
+	if err != nil {
 		t.Fatal(err)
 	}
-	// The open of a pipe that nobody writes to cannot be interrupted.
-	cmd := command(t, dir, "key", "test", "--key-file", "fifo", "disk.luks")
-	luksOf(t, dir, image(4096))
+	defer silent.Close()
+	before := names(t, dir)
+	var jobs []*job
+	for _, args := range [][]string{
+		with(fast, "encrypt", "--key-file", "key", "alone1", "new"),
+		with(fast, "encrypt", "--key-file", "key", "silent", "new"),
+		with(fast, "encrypt", "--key-file", "key", "disk.img", "alone2"),
+		{"decrypt", "--key-file", "key", "alone1", "new"},
+		{"decrypt", "--key-file", "key", "silent", "new"},
+		{"decrypt", "--key-file", "key", "disk.luks", "alone2"},
+		{"key", "test", "--key-file", "alone1", "disk.luks"},
+		{"key", "test", "--key-file", "silent", "disk.luks"},
+		{"key", "test", "--passphrase-file", "silent", "disk.luks"},
+		{"key", "test", "--volume-key-file", "silent", "disk.luks"},
+		{"key", "test", "--passphrase-fd", "3", "disk.luks"},
+	} {
+		j := &job{Cmd: command(t, dir, args...)}
+		j.Stderr, j.ExtraFiles = &j.stderr, []*os.File{silent}
+		if err := j.Start(); err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, j)
+	}
+	time.Sleep(2 * time.Second) // they show nothing while they wait
+	for _, j := range jobs {
+		_ = j.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(30*time.Second, func() { _ = j.Process.Kill() })
+		if code := j.exit(t); code != 143 {
+			t.Errorf("%q: exit code %d, want 143: %s", j.Args, code, &j.stderr)
+		}
+		late.Stop()
+	}
+	if after := names(t, dir); after != before {
+		t.Errorf("left behind: %s", after)
+	}
+}
+
+// A second signal ends a program that does not get done with the first, and
+// undoes what must not stay.
+func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("xtsdisk-stuck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(done) }()
-	for range 600 {
-		select {
-		case <-done:
-			if code := cmd.ProcessState.ExitCode(); code != 130 {
-				t.Errorf("exit code %d, want 130", code)
-			}
-			return
-		case <-time.After(100 * time.Millisecond):
-			_ = cmd.Process.Signal(syscall.SIGINT)
-		}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("it says %q", lines.Text())
 	}
-	_ = cmd.Process.Kill()
-	t.Error("SIGINT again and again did not end the program")
+	go func() {
+		for range 600 {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(100 * time.Millisecond)
+		}
+		_ = cmd.Process.Kill()
+	}()
+	if !lines.Scan() || lines.Text() != "undone" {
+		t.Errorf("it says %q", lines.Text())
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 143 {
+		t.Errorf("exit code %d, want 143", code)
+	}
 }
 
 // Signals that were ignored when the program began stay so: nohup works.

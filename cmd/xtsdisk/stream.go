@@ -29,20 +29,27 @@ type interruptible struct {
 }
 
 func (s interruptible) Read(p []byte) (int, error) {
+	return await(s.ctx, func() (int, error) { return s.r.Read(p) })
+}
+
+// await returns what call does, or when the context ends; the call is then
+// left behind.
+func await[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	type result struct {
-		n   int
+		got T
 		err error
 	}
 	ch := make(chan result, 1)
 	go func() {
-		n, err := s.r.Read(p)
-		ch <- result{n, err}
+		got, err := call()
+		ch <- result{got, err}
 	}()
 	select {
-	case got := <-ch:
-		return got.n, got.err
-	case <-s.ctx.Done():
-		return 0, context.Cause(s.ctx)
+	case r := <-ch:
+		return r.got, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
 	}
 }
 

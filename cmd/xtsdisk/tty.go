@@ -37,7 +37,7 @@ func prompt(a *app, text string) (*secret.Buffer, error) {
 		restore()
 		fmt.Fprintln(out)
 	}()
-	fmt.Fprint(out, text)
+	fmt.Fprint(out, visible(text))
 
 	type answer struct {
 		buf *secret.Buffer

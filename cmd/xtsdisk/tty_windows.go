@@ -31,3 +31,10 @@ func echoOff(f *os.File) (func(), error) {
 	}
 	return func() { _ = windows.SetConsoleMode(console, old) }, nil
 }
+
+// namesTerminal finds no terminal: consoles are not named like files here.
+func namesTerminal(string) bool { return false }
+
+// inherited leaves it to the read to find out: a descriptor is a handle here,
+// and its number cannot be mistaken for another's.
+func inherited(int) bool { return true }

@@ -23,11 +23,13 @@ import (
 //   - Warnings begin with "xtsdisk: warning: ", notes with "xtsdisk: ".
 //   - With --quiet there are only errors. With --json the error is also a
 //     document on stdout.
+//   - Names and values are written visibly: a file's name can hold anything, and
+//     must neither end the line nor reach the terminal as a command.
 
 // note tells the user something that is no problem.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.messages(), "xtsdisk: "+format+"\n", args...)
+		fmt.Fprintf(a.messages(), "xtsdisk: %s\n", visible(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -64,19 +66,19 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) exitCode {
 	if cause != nil {
 		err = cause
 	}
-	message := err.Error()
+	message := oneLine(err)
 	verb := verbName(cmd)
 	if verb != "" {
 		message = verb + ": " + message
 	}
 	hint := a.hint(cmd, err)
 	if code != exitClosedPipe { // nobody is there to read it, and "| head" is no mistake
-		fmt.Fprintf(a.io.err, "xtsdisk: %s\n", message)
+		fmt.Fprintf(a.io.err, "xtsdisk: %s\n", visible(message))
 		if hint != "" {
-			fmt.Fprintf(a.io.err, "  %s\n", strings.ReplaceAll(hint, "\n", "\n  "))
+			fmt.Fprintf(a.io.err, "  %s\n", strings.Join(visibleLines(hint), "\n  "))
 		}
 	}
-	if a.json || wantsJSON(cmd, args) {
+	if a.json || wantsJSON(args) {
 		_ = printJSON(a.io.out, errorReport{schemaVersion, errorBody{int(code), code.name(), message, hint}})
 	}
 	return code
@@ -129,11 +131,9 @@ type errorBody struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// wantsJSON also finds --json on command lines that could not be parsed.
-func wantsJSON(cmd *cobra.Command, args []string) bool {
-	if cmd == nil || cmd.Flags().Lookup("json") == nil {
-		return false
-	}
+// wantsJSON also finds --json on command lines that could not be parsed, and
+// where there is no such option: who asks for JSON reads nothing else.
+func wantsJSON(args []string) bool {
 	for _, arg := range args {
 		if arg == "--" {
 			return false
@@ -176,8 +176,6 @@ func naming(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-var errIsDir = errors.New("is a directory")
-
 // plainPathError drops the operation and path of an *fs.PathError, for
 // messages that name the file in their own words.
 func plainPathError(err error) error {
@@ -196,28 +194,8 @@ func cancelCause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// joinWords lists words for reading: "a, b and c".
-func joinWords(words []string, last string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
-}
-
 // closeQuietly is for files that were only read.
 func closeQuietly(c io.Closer) { _ = c.Close() }
-
-// shellQuote writes an argument so that a POSIX shell reads it back.
-func shellQuote(s string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
 
 func exists(name string) bool {
 	_, err := os.Stat(name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +47,9 @@ func (o *openFlags) check() error {
 	}
 	if fs := o.keys.fs; fs.Changed("key-slot") && (o.slot < 0 || o.slot > 31) {
 		return usagef("", "--key-slot %d: keyslots are 0 to 31", o.slot)
+	}
+	if err := checkDescriptor(o.volumeKeyFile); err != nil {
+		return err
 	}
 	if given := o.keys.given(); o.volumeKeyFile != "" && len(given) > 0 {
 		return usagef("give one of them only", "--volume-key-file and %s contradict each other", given[0])
@@ -170,11 +174,16 @@ func (o *openFlags) explainSource(a *app, name, dst string, err error) error {
 	var known *failure
 	info, statErr := os.Stat(name)
 	switch {
-	case errors.As(err, &known) || name == stdinName:
+	case errors.As(err, &known):
+	case errors.Is(err, luks.ErrNotLUKS) && name == stdinName:
+		return withHint(err, "a plain volume, which has no header, needs --type plain and its options")
+	case name == stdinName:
 	case errors.Is(statErr, fs.ErrNotExist):
 		return withHint(err, "check the name of the volume: there is no %s", name)
 	case statErr == nil && info.IsDir():
 		return withHint(err, "%s is a folder; name a volume in it", name)
+	case errors.Is(err, volume.ErrSize) && strings.HasPrefix(err.Error(), name+":"):
+		return withHint(err, "is it the right file, whole, with the right --offset and --size?")
 	case errors.Is(err, luks.ErrUnsupported):
 		return withHint(err, "this version cannot open it; cryptsetup may, where there is device-mapper")
 	case errors.Is(err, luks.ErrNotLUKS) && !o.withoutHeader:

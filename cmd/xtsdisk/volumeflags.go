@@ -73,10 +73,12 @@ func (v *volumeFlags) registerNew(cmd *cobra.Command, plain bool) {
 		fs.StringVar(&v.volumeKeyFile, "volume-key-file", "", "`FILE`: holds the volume key to use instead of a random one")
 	})
 	v.kdf.register(fs)
+	kinds := []string{typeLUKS2}
 	if plain {
 		v.registerPlain()
+		kinds = append(kinds, typePlain)
 	}
-	v.complete(cmd)
+	v.complete(cmd, kinds)
 }
 
 // registerOpen adds the options of verbs that open volumes.
@@ -94,7 +96,7 @@ func (v *volumeFlags) registerOpen(cmd *cobra.Command) {
 		fs.VarP(&v.offset, "offset", "o", "start of the data in the volume: 512-byte sectors, or a number with suffix")
 	})
 	v.registerPlain()
-	v.complete(cmd)
+	v.complete(cmd, []string{typeLUKS, typeLUKS2, typePlain})
 }
 
 func (v *volumeFlags) registerPlain() {
@@ -106,9 +108,9 @@ func (v *volumeFlags) registerPlain() {
 	})
 }
 
-func (v *volumeFlags) complete(cmd *cobra.Command) {
+func (v *volumeFlags) complete(cmd *cobra.Command, kinds []string) {
 	for name, values := range map[string][]string{
-		"type":        {typeLUKS2, typePlain},
+		"type":        kinds,
 		"cipher":      {"aes-xts-plain64"},
 		"key-size":    {"512", "256"},
 		"hash":        {"sha256", "sha512"},
