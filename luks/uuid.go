@@ -27,7 +27,7 @@ func parseUUID(s string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%w: UUID %s", ErrOption, quote(s))
+	return "", fmt.Errorf("%w: UUID %s is not 32 hexadecimal digits in groups of 8-4-4-4-12", ErrOption, quote(s))
 }
 
 func formatUUID(b [16]byte) string {
