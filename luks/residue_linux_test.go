@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,9 @@ func TestResidue(t *testing.T) {
 }
 
 func testResidue(t *testing.T, level, does, kdf string) {
+	if kdf == KDFArgon2id && runtime.GOARCH == "386" {
+		t.Skip("a copy of the passphrase does stay behind on 386, see docs/threat-model.md")
+	}
 	o := residueOptions(kdf)
 	o.Passphrase = randomBytes(residuePassphraseSize)
 	image, _ := formatted(t, o)
