@@ -107,9 +107,12 @@ go_test() {
   passed=$((passed + $(grep -acE '^ *--- PASS' "$log" || true)))
   failed=$((failed + $(grep -acE '^ *--- FAIL' "$log" || true)))
   skipped=$((skipped + $(grep -acE '^ *--- SKIP' "$log" || true)))
-  # With -v the reason stands on the line before "--- SKIP".
-  awk -v name="$name" '/^ *--- SKIP/ { sub(/^ *[^ ]+\.go:[0-9]+: /, "", before); print name ": " $3 ": " before }
-    { before = $0 }' "$log" >>"$work/skips"
+  # With -v a test's log lines follow its name: the last one before the skip is
+  # the reason.
+  awk -v name="$name" '/^=== (RUN|NAME|CONT) / { test = $3; next }
+    /^ *[^ ]+\.go:[0-9]+: / { line = $0; sub(/^ *[^ ]+\.go:[0-9]+: /, "", line); said[test] = line }
+    /^ *--- SKIP/ { why = said[$3]; if (!(why in count)) first[why] = $3; count[why]++ }
+    END { for (why in count) print name ": " why ": " first[why] (count[why] > 1 ? " and " count[why] - 1 " more" : "") }' "$log" >>"$work/skips"
   return "$rc"
 }
 
