@@ -64,26 +64,6 @@ func mountedOn(device os.FileInfo, write bool) string {
 	return ""
 }
 
-func same(a, b string) (bool, error) {
-	ia, err := os.Stat(a)
-	if err != nil {
-		return false, err
-	}
-	ib, err := os.Stat(b)
-	if err != nil {
-		return false, err
-	}
-	return sameInfo(ia, ib), nil
-}
-
-func sameOpen(_ *os.File, info os.FileInfo, path string) (bool, error) {
-	other, err := os.Stat(path)
-	if err != nil {
-		return false, err
-	}
-	return sameInfo(info, other), nil
-}
-
 // sameInfo also finds two nodes of one device, and the raw and the buffered
 // node of a disk (macOS: /dev/rdisk2 and /dev/disk2 share their number).
 func sameInfo(a, b os.FileInfo) bool {
@@ -116,5 +96,3 @@ func tryHeader(f *os.File, exclusive bool) (release func(), busy bool, err error
 	}
 	return func() { unflock(fd) }, !ok, nil
 }
-
-func openHeld(path string, _ bool) (*os.File, error) { return os.Open(path) }
