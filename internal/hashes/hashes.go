@@ -35,6 +35,12 @@ var byName = map[string]func() hash.Hash{
 	"blake2b-384": func() hash.Hash { return unkeyed(blake2b.New384(nil)) },
 	"blake2b-512": func() hash.Hash { return unkeyed(blake2b.New512(nil)) },
 	"blake2s-256": func() hash.Hash { return unkeyed(blake2s.New256(nil)) },
+	"whirlpool":   newWhirlpool(whirlpoolSize, false),
+	"wp512":       newWhirlpool(whirlpoolSize, false), // the kernel's names, in essiv:
+	"wp384":       newWhirlpool(48, false),
+	"wp256":       newWhirlpool(32, false),
+	// What libgcrypt before 1.6 took for Whirlpool; cryptsetup's name for it.
+	"whirlpool_gcryptbug": newWhirlpool(whirlpoolSize, true),
 }
 
 // unkeyed drops the error of BLAKE2's constructors, which only a key can cause.

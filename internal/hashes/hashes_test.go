@@ -2,6 +2,7 @@ package hashes
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"reflect"
 	"testing"
@@ -9,8 +10,8 @@ import (
 )
 
 // The digests of "abc": FIPS 180-4 and FIPS 202 examples, RFC 7693 appendices
-// A and B, RIPEMD-160's reference page; the shorter BLAKE2b by coreutils'
-// b2sum -l.
+// A and B, RIPEMD-160's and Whirlpool's reference pages; the shorter BLAKE2b by
+// coreutils' b2sum -l.
 var abc = map[string]string{
 	"ripemd160":   "8eb208f7e05d987a9b044a8e98c6b087f15a0bfc",
 	"sha1":        "a9993e364706816aba3e25717850c26c9cd0d89d",
@@ -27,6 +28,12 @@ var abc = map[string]string{
 	"blake2b-384": "6f56a82c8e7ef526dfe182eb5212f7db9df1317e57815dbda46083fc30f54ee6c66ba83be64b302d7cba6ce15bb556f4",
 	"blake2b-512": "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d17d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923",
 	"blake2s-256": "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982",
+	"whirlpool":   "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
+	"wp512":       "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
+	"wp384":       "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c7181eebdb6c57e277d0e34957114cbd6",
+	"wp256":       "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c",
+	// Right for a message that is written at once.
+	"whirlpool_gcryptbug": "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
 }
 
 func TestKnownDigests(t *testing.T) {
@@ -71,6 +78,61 @@ func TestForget(t *testing.T) {
 		h.Write([]byte("abc"))
 		if got := hex.EncodeToString(h.Sum(nil)); got != abc[name] {
 			t.Errorf("%s: digest %s after Forget", name, got)
+		}
+	}
+}
+
+// Whirlpool at every length around its block and padding, against OpenSSL: the
+// SHA-256 of all the digests.
+func TestWhirlpoolLengths(t *testing.T) {
+	message := make([]byte, 200)
+	for i := range message {
+		message[i] = byte(i % 251)
+	}
+	all := sha256.New()
+	for n := range message {
+		h := ByName("whirlpool")()
+		h.Write(message[:n/3])
+		h.Write(message[n/3 : n])
+		all.Write(h.Sum(nil))
+	}
+	if got := hex.EncodeToString(all.Sum(nil)); got != "a1be27f1a53bc9a71626a96548cebd109ccdef13163b6b224ea1d46b92a75eb1" {
+		t.Errorf("the digests' digest is %s", got)
+	}
+}
+
+// The flaw of old libgcrypt, by what libgcrypt 1.10 gives with its emulation of
+// it: it shows where a write ends inside, or with, a block that an earlier one
+// started.
+func TestWhirlpoolFlaw(t *testing.T) {
+	const right = "9bd20ef4455ad7bf27835568a3520ca4"
+	message := bytes.Repeat([]byte("0123456789abcdef"), 12)
+	for _, c := range []struct {
+		cuts []int
+		want string
+	}{
+		{nil, right},
+		{[]int{64}, right},
+		{[]int{128, 128}, right},
+		{[]int{4}, right},
+		{[]int{64, 100}, right},
+		{[]int{4, 30}, "7b21653b53214d2efacb5cec9223c683"},
+		{[]int{4, 64}, "b1eea40fa2b3b9587dce933700d65c7a"},
+		{[]int{130}, "e299c02205eeebdf0bacee95adc5d8dd"},
+		{[]int{10, 20, 30, 40, 50, 64, 100, 190}, "fe8aa9a6c8ef8cc742ba889e6b27b4b1"},
+	} {
+		flawed, sound := ByName("whirlpool_gcryptbug")(), ByName("whirlpool")()
+		from := 0
+		for _, to := range append(c.cuts, len(message)) {
+			flawed.Write(message[from:to])
+			sound.Write(message[from:to])
+			from = to
+		}
+		if got := hex.EncodeToString(flawed.Sum(nil)[:16]); got != c.want {
+			t.Errorf("cuts %v: flawed %s, want %s", c.cuts, got, c.want)
+		}
+		if got := hex.EncodeToString(sound.Sum(nil)[:16]); got != right {
+			t.Errorf("cuts %v: whirlpool %s, want %s", c.cuts, got, right)
 		}
 	}
 }

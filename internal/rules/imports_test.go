@@ -23,7 +23,7 @@ var mayImport = map[string]rule{
 	"xts":               {[]string{"xts/asm"}, []string{"golang.org/x/sys/cpu"}},
 	"xts/compat":        {[]string{"xts", "xts/asm"}, nil},
 	"gcm":               {[]string{"xts/asm"}, []string{"golang.org/x/sys/cpu"}},
-	"internal/sector":   {[]string{"xts", "gcm"}, []string{"golang.org/x/crypto"}},
+	"internal/sector":   {[]string{"xts", "gcm", "internal/hashes"}, []string{"golang.org/x/crypto", "github.com/aead/serpent", "github.com/dgryski/go-camellia"}},
 	"internal/secret":   {nil, []string{"golang.org/x/sys"}},
 	"internal/lock":     {nil, []string{"golang.org/x/sys"}},
 	"internal/hashes":   {nil, []string{"golang.org/x/crypto"}},
@@ -36,9 +36,9 @@ var mayImport = map[string]rule{
 	"device/devicetest": {[]string{"device"}, []string{"pgregory.net/rapid"}},
 	"device/volume": {
 		[]string{"device", "device/integrity", "device/image", "luks", "internal/sector", "internal/secret", "internal/hashes", "internal/lock", "internal/probe"},
-		[]string{"golang.org/x/sys"},
+		[]string{"golang.org/x/sys", "golang.org/x/text"},
 	},
-	"integration": {[]string{"luks", "device", "device/volume", "internal/sector"}, []string{"golang.org/x/sys"}},
+	"integration": {[]string{"luks", "device", "device/volume", "internal/sector"}, []string{"golang.org/x/sys", "github.com/anatol/luks.go"}},
 	"cmd/xtsdisk": {
 		[]string{"device", "device/volume", "luks", "xts", "internal/secret", "internal/lock", "internal/probe", "internal/speed"},
 		[]string{"github.com/spf13", "github.com/vbauerster/mpb/v8", "golang.org/x/sys", "golang.org/x/term"},

@@ -145,7 +145,7 @@ func TestDMCryptFixtures(t *testing.T) {
 			}
 		})
 	}
-	if n < 40 {
+	if n < 62 {
 		t.Errorf("only %d fixtures", n)
 	}
 }

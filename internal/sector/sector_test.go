@@ -24,23 +24,39 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for s, word := range map[string]string{
-		"":                           `""`,
-		"aes":                        `"aes"`,
-		"aes-xts":                    `"aes-xts"`,
-		"aes-xts-":                   `"aes-xts-"`,
-		"-xts-plain64":               `"-xts-plain64"`,
-		"aes-xts-plain64-x":          `"plain64-x"`,
-		"aes-xts-plain64:sha256":     `"plain64:sha256"`,
-		"aes-xts-essiv:sha256":       `IV "essiv:sha256"`,
-		"aes-xts-random":             `IV "random"`,
-		"AES-XTS-PLAIN64":            `"AES-XTS-PLAIN64"`,
-		"aes-cbc-essiv:sha256":       `"aes-cbc-essiv:sha256"`,
-		"serpent-xts-plain64":        `"serpent-xts-plain64"`,
-		"cipher_null-ecb":            `"cipher_null-ecb"`,
-		"capi:xts(aes)-plain64":      `"capi:xts(aes)-plain64"`,
-		"\x1b[31m-xts-plain64":       `\x1b`,
-		"aes-xts-plain64\n":          `\n`,
-		strings.Repeat("x", 1000000): "longer than 64",
+		"":                              `""`,
+		"aes":                           `"aes"`,
+		"aes-xts":                       `IV ""`,
+		"aes-xts-":                      `"aes-xts-"`,
+		"-xts-plain64":                  `"-xts-plain64"`,
+		"aes-xts-plain64-x":             `"plain64-x"`,
+		"aes-xts-plain64:":              `"plain64:"`,
+		"aes-xts-plain64:a b":           `"plain64:a b"`,
+		"aes-xts-essiv":                 `hash ""`,
+		"aes-xts-essiv:":                `hash ""`,
+		"aes-xts-essiv:md5":             `hash "md5"`,
+		"aes-cbc-essiv:sha512":          `gives 64 bytes`,
+		"aes-cbc-essiv:sha1":            `gives 20 bytes`,
+		"aes-cbc-benbi":                 `IV "benbi"`,
+		"aes-xts-random":                `IV "random"`,
+		"aes-lrw-essiv:sha256":          `IV "essiv:sha256"`,
+		"aes-cbc":                       `IV ""`,
+		"AES-XTS-PLAIN64":               `"AES-XTS-PLAIN64"`,
+		"serpent-lrw-benbi":             `"serpent-lrw-benbi"`,
+		"cipher_null-xts-plain64":       `"cipher_null-xts-plain64"`,
+		"xchacha8,aes-adiantum-plain64": `"xchacha8,aes-adiantum-plain64"`,
+		"capi:":                         `"capi:"`,
+		"capi:xts":                      `"capi:xts"`,
+		"capi:xts(aes":                  `"capi:xts(aes"`,
+		"capi:xts(aes)":                 `IV ""`,
+		"capi:xts(aes)plain64":          `"capi:xts(aes)plain64"`,
+		"capi:xts(aes)-":                `"capi:xts(aes)-"`,
+		"capi:xts(ecb(aes)-plain64":     `"capi:xts(ecb(aes)-plain64"`,
+		"capi:gcm(aes)-random":          `"capi:gcm(aes)-random"`,
+		"capi:xts(des-generic)-plain64": `"capi:xts(des-generic)-plain64"`,
+		"\x1b[31m-xts-plain64":          `\x1b`,
+		"aes-xts-plain64\n":             `\n`,
+		strings.Repeat("x", 1000000):    "longer than 64",
 	} {
 		spec, err := Parse(s)
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), word) || len(err.Error()) > 300 {
@@ -53,14 +69,14 @@ func TestParse(t *testing.T) {
 }
 
 func TestUnknownSpec(t *testing.T) {
-	s := Spec{"aes", "ctr", "plain64"}
+	s := Spec{Cipher: "aes", Mode: "ctr", IV: "plain64"}
 	if s.KeySizes() != nil || s.ValidKeySize(32) {
 		t.Error("key sizes of an unknown cipher")
 	}
 	if _, err := s.New(make([]byte, 32), Options{SectorSize: 512}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
-	s = Spec{"aes", "xts", "null"}
+	s = Spec{Cipher: "aes", Mode: "xts", IV: "null"}
 	if _, err := s.New(bytes.Repeat([]byte{1, 2}, 16), Options{SectorSize: 512, AllowEqualHalves: true}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
@@ -123,7 +139,7 @@ func TestIVs(t *testing.T) {
 		for i := range plain {
 			plain[i] += byte(i / 16)
 		}
-		c, err := Spec{"aes", "xts", iv}.New(key, o)
+		c, err := Spec{Cipher: "aes", Mode: "xts", IV: iv}.New(key, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +208,7 @@ func xtsWide(t *rapid.T, key, dst, src []byte, n uint64) {
 }
 
 func TestMisuse(t *testing.T) {
-	c, err := Spec{"aes", "xts", "plain64"}.New(append(make([]byte, 63), 1), Options{SectorSize: 1024})
+	c, err := Spec{Cipher: "aes", Mode: "xts", IV: "plain64"}.New(append(make([]byte, 63), 1), Options{SectorSize: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,34 +11,32 @@ import (
 var aesXTS = family{
 	cipher:   "aes",
 	mode:     "xts",
-	ivs:      []string{"plain", "plain64", "plain64be"},
+	ivs:      []string{ivPlain, ivPlain64, ivPlain64BE, ivESSIV},
 	keySizes: []int{32, 48, 64},
 	new:      newXTS,
 }
 
 type xtsCipher struct {
+	geometry
 	xts  *xts.Cipher
 	kind xts.TweakKind
-	size int    // bytes a sector
-	unit uint64 // 512-byte units a sector
-	step uint64 // IV numbers from one sector to the next
+	iv   makeIV // of IVs that the engine does not count; else nil
 }
 
 func newXTS(s Spec, key []byte, o Options) (Cipher, error) {
-	c := &xtsCipher{size: o.SectorSize, unit: uint64(o.SectorSize / UnitSize)}
-	c.step = c.unit
-	if o.IVLargeSectors {
-		c.step = 1
-	}
+	c := &xtsCipher{geometry: newGeometry(o)}
+	var err error
 	switch s.IV {
-	case "plain":
+	case ivPlain:
 		c.kind = xts.Plain
-	case "plain64":
+	case ivPlain64:
 		c.kind = xts.Plain64
-	case "plain64be":
+	case ivPlain64BE:
 		c.kind = xts.Plain64BE
 	default:
-		return nil, s.unsupported()
+		if c.iv, err = newIV(s, key); err != nil {
+			return nil, err
+		}
 	}
 	var opts []xts.Option
 	if o.Level != "" {
@@ -47,37 +45,62 @@ func newXTS(s Spec, key []byte, o Options) (Cipher, error) {
 	if o.AllowEqualHalves {
 		opts = append(opts, xts.AllowEqualHalves())
 	}
-	var err error
 	if c.xts, err = xts.NewCipher(key, opts...); err != nil {
 		return nil, fmt.Errorf("cipher %s: %w", s, err)
 	}
 	return c, nil
 }
 
-func (c *xtsCipher) SectorSize() int { return c.size }
-
+// Encrypt implements Cipher.
 func (c *xtsCipher) Encrypt(dst, src []byte, ivSector uint64) {
+	if c.iv != nil {
+		c.listed(dst, src, ivSector, c.xts.EncryptTweaked)
+		return
+	}
 	c.xts.EncryptRun(dst, src, c.run(len(src), ivSector))
 }
 
+// Decrypt implements Cipher.
 func (c *xtsCipher) Decrypt(dst, src []byte, ivSector uint64) {
+	if c.iv != nil {
+		c.listed(dst, src, ivSector, c.xts.DecryptTweaked)
+		return
+	}
 	c.xts.DecryptRun(dst, src, c.run(len(src), ivSector))
 }
 
-func (c *xtsCipher) Wipe() { c.xts.Wipe() }
+// Wipe implements Cipher.
+func (c *xtsCipher) Wipe() {
+	c.xts.Wipe()
+	if c.iv != nil {
+		c.iv = func(uint64) [blockSize]byte { return [blockSize]byte{} } // the engine panics
+	}
+}
 
-// run gives the IVs of n bytes from ivSector on. dm-crypt numbers sectors in
-// 512-byte units and, with iv_large_sectors, shifts that number down to
-// sectors; it refuses an IV offset that is not a multiple of the sector size.
+// run gives the IVs of n bytes from ivSector on.
 func (c *xtsCipher) run(n int, ivSector uint64) xts.Run {
-	if n%c.size != 0 {
-		panic(fmt.Sprintf("sector: length %d is not a multiple of the sector size %d", n, c.size))
+	return xts.Run{SectorSize: c.size, Kind: c.kind, First: c.first(n, ivSector), Step: c.step}
+}
+
+// listed writes the IVs down first, as many as keep the cost of a call small.
+func (c *xtsCipher) listed(dst, src []byte, ivSector uint64, do func(dst, src []byte, sectorSize int, tweaks [][16]byte)) {
+	number := c.first(len(src), ivSector)
+	if len(src) == 0 {
+		do(dst, src, c.size, nil)
+		return
 	}
-	if ivSector%c.unit != 0 {
-		panic(fmt.Sprintf("sector: IV sector %d is not a multiple of %d", ivSector, c.unit))
+	if dst = dst[:len(src)]; partlyOverlap(dst, src) {
+		panic("sector: output overlaps input")
 	}
-	if c.step == 1 {
-		ivSector /= c.unit
+	tweaks := make([][blockSize]byte, min(len(src)/c.size, 256))
+	for len(src) > 0 {
+		tweaks = tweaks[:min(len(src)/c.size, len(tweaks))]
+		for i := range tweaks {
+			tweaks[i] = c.iv(number)
+			number += c.step
+		}
+		n := len(tweaks) * c.size
+		do(dst[:n], src[:n], c.size, tweaks)
+		dst, src = dst[n:], src[n:]
 	}
-	return xts.Run{SectorSize: c.size, Kind: c.kind, First: ivSector, Step: c.step}
 }
