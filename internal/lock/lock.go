@@ -47,6 +47,10 @@ func inUse(path, format string, args ...any) error {
 // Anything but a regular file or block device passes.
 func CheckWrite(path string) error { return check(path, true) }
 
+// CheckHeld is CheckWrite for who has the header lock of path (see HoldHeader)
+// to itself: flocks are not looked at, since that lock is one.
+func CheckHeld(path string) error { return checkHeld(path) }
+
 // CheckRead returns nil if nobody is known to write to path: it is not mounted
 // for writing, not behind a writable loop device, not swap, not held by
 // device-mapper or md, not locked for writing, and not open for writing in

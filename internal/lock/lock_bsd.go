@@ -9,9 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// check looks at mounts and flock. These systems show neither the open files
+func check(path string, write bool) error { return checkUse(path, write, true) }
+
+func checkHeld(path string) error { return checkUse(path, true, false) }
+
+// checkUse looks at mounts and flock. These systems show neither the open files
 // of other processes nor swap to an unprivileged program in a stable way.
-func check(path string, write bool) error {
+func checkUse(path string, write, flocks bool) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -24,6 +28,9 @@ func check(path string, write bool) error {
 		if point := mountedOn(info, write); point != "" {
 			return inUse(path, "mounted on %s", point)
 		}
+	}
+	if !flocks {
+		return nil
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 func check(path string, write bool) error { return host.check(path, write) }
+func checkHeld(path string) error         { return host.checkUse(path, true, false) }
 func same(a, b string) (bool, error)      { return host.same(a, b) }
 
 func sameOpen(f *os.File, _ os.FileInfo, path string) (bool, error) {
@@ -28,9 +29,11 @@ func sameOpen(f *os.File, _ os.FileInfo, path string) (bool, error) {
 	return okA && okB && host.overlap(a, b), nil
 }
 
-// check runs the tests from the most telling to the least, so that a mounted
+func (s system) check(path string, write bool) error { return s.checkUse(path, write, true) }
+
+// checkUse runs the tests from the most telling to the least, so that a mounted
 // device is called mounted and not merely busy.
-func (s system) check(path string, write bool) error {
+func (s system) checkUse(path string, write, flocks bool) error {
 	t, ok, err := statTarget(path)
 	if err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
@@ -58,7 +61,7 @@ func (s system) check(path string, write bool) error {
 	if who := s.writer(s.beneath(family, t)); who != "" {
 		return inUse(path, "open for writing by %s", who)
 	}
-	return s.checkLocks(t, write)
+	return s.checkLocks(t, write, flocks)
 }
 
 // tableUse looks through the kernel's tables of mounts, swap, loop devices and
@@ -111,7 +114,7 @@ func (s system) isMountPoint(t target) string {
 // checkLocks opens the target, which can itself be refused: O_EXCL without
 // O_CREAT on a block device fails if it is mounted in another namespace or
 // claimed by the kernel in another way.
-func (s system) checkLocks(t target, write bool) error {
+func (s system) checkLocks(t target, write, flocks bool) error {
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 	if t.block && write {
 		flags |= unix.O_EXCL
@@ -126,10 +129,12 @@ func (s system) checkLocks(t target, write bool) error {
 		return nil
 	}
 	defer unix.Close(fd)
-	if err := s.checkFlock(fd, t, write); err != nil {
-		return err
+	if flocks {
+		if err := s.checkFlock(fd, t, write); err != nil {
+			return err
+		}
 	}
-	if t.block {
+	if flocks && t.block {
 		if err := s.checkCryptsetup(t, write); err != nil {
 			return err
 		}
