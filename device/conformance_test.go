@@ -68,7 +68,17 @@ func TestConformance(t *testing.T) {
 			return device.NewSection(device.NewSection(mem(), 512, -1), 3, 200_000)
 		},
 		"record": func(t *testing.T) device.Device { return device.NewRecord(mem()) },
-		"file":   func(t *testing.T) device.Device { return newFile(t, t.TempDir(), size, device.FileOptions{}) },
+		"concat": func(t *testing.T) device.Device {
+			return device.NewConcat(device.NewSection(mem(), 512, 4096), device.NewMemory(70000, 1), mem())
+		},
+		"concat crypt": func(t *testing.T) device.Device {
+			d := mem()
+			return device.NewConcat(
+				device.NewCrypt(device.NewSection(d, 0, 64<<10), newCipher(t, 4096), device.CryptOptions{}),
+				device.NewSection(d, 100<<10, 100<<10),
+				device.NewCrypt(device.NewSection(d, 64<<10, 32<<10), newCipher(t, 4096), device.CryptOptions{}))
+		},
+		"file": func(t *testing.T) device.Device { return newFile(t, t.TempDir(), size, device.FileOptions{}) },
 		"crypt 512": func(t *testing.T) device.Device {
 			return device.NewCrypt(mem(), newCipher(t, 512), device.CryptOptions{})
 		},
