@@ -22,8 +22,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 STAGES=(deps gen lint unit race purego cross fuzz integration report)
 # program:package, for what tests call
 TOOLS=(cryptsetup:cryptsetup-bin qemu-aarch64-static:qemu-user-static xz:xz-utils
-       mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
-       gcc:gcc script:bsdutils qemu-io:qemu-utils)
+       fdisk:fdisk mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
+       gcc:gcc script:bsdutils qemu-io:qemu-utils nbdkit:nbdkit nbdcopy:libnbd-bin)
 
 long=""
 wanted=()

@@ -77,13 +77,20 @@ func (b *bench) read(name string) []byte {
 	return data
 }
 
+// command is a command that runs in the bench.
+func (b *bench) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = b.dir
+	return cmd
+}
+
 // run runs a command and fails the test unless it exits with 0; it returns
 // what the command wrote to standard output.
 func (b *bench) run(name string, args ...string) []byte {
 	b.tb.Helper()
 	var out, msg bytes.Buffer
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = b.dir, &out, &msg
+	cmd := b.command(name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &msg
 	if err := cmd.Run(); err != nil {
 		b.tb.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, msg.String())
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/subtle"
 	"encoding/binary"
-	"fmt"
+	"hash"
 )
 
 // Binary header (specification, section 2.1): 4096 bytes, big-endian, at the
@@ -126,30 +126,31 @@ func seal(whole []byte, alg string) error {
 	return nil
 }
 
-// verifyChecksum checks a whole copy against its own checksum.
-func (h *binaryHeader) verifyChecksum(whole []byte) error {
-	sum, err := checksum(whole, h.checksumAlg)
-	if err != nil {
-		return err
-	}
-	if subtle.ConstantTimeCompare(sum, whole[offChecksum:][:len(sum)]) != 1 {
+// compareChecksum checks the checksum of a whole copy against the one in its
+// binary header.
+func (h *binaryHeader) compareChecksum(sum, b []byte) error {
+	if subtle.ConstantTimeCompare(sum, b[offChecksum:][:len(sum)]) != 1 {
 		return corrupt("checksum (%s) of the %s header at offset %d does not match", h.checksumAlg, h.copy, h.offset)
 	}
 	return nil
 }
 
-// checksum hashes a whole copy with the checksum field taken as zeros
-// (specification, section 2.1, csum).
+// checksum hashes a whole copy.
 func checksum(whole []byte, alg string) ([]byte, error) {
-	newHash, err := hashByName(alg)
+	d, err := newChecksum(alg)
 	if err != nil {
-		return nil, fmt.Errorf("header checksum: %w", err)
+		return nil, err
 	}
-	d := newHash()
-	d.Write(whole[:offChecksum])
-	d.Write(make([]byte, checksumSize))
-	d.Write(whole[offChecksum+checksumSize:])
+	writeChecksummed(d, whole)
 	return d.Sum(nil), nil
+}
+
+// writeChecksummed hashes a copy from its start on, with the checksum field
+// taken as zeros (specification, section 2.1, csum).
+func writeChecksummed(d hash.Hash, b []byte) {
+	d.Write(b[:offChecksum])
+	d.Write(make([]byte, checksumSize))
+	d.Write(b[offChecksum+checksumSize:])
 }
 
 // cString returns a field's text up to its first NUL.

@@ -31,6 +31,8 @@ type KDFTarget struct {
 	MaxMemoryKiB    int           // Argon2 only; default 1 GiB, at least 32 KiB, at most 4 GiB
 	MaxThreads      int           // Argon2 only; default and at most 4
 	KeySize         int           // bytes to derive, those of the keyslot's cipher: PBKDF2's time depends on it; default 64
+	MachineKiB      int           // Argon2 only: memory of the machine that will open the volume; 0: what this one has now
+	MachineCPUs     int           // Argon2 only: its processors; 0: this one's
 	ForceIterations int           // nothing is measured: exactly this many; at least 4 (Argon2) or 1000 (PBKDF2)
 }
 
@@ -39,6 +41,10 @@ type KDFTarget struct {
 // allow, no more threads than there are processors, and the number of passes
 // that takes the time, at least four (then less memory); for PBKDF2 the number
 // of iterations. It takes about as long as IterTime itself.
+//
+// With MachineKiB or MachineCPUs the volume is meant to be opened on another
+// machine: then half of its memory is a bound too, and its processors count
+// instead of this one's. That they are as fast as this one's is assumed.
 //
 // With ForceIterations nothing is measured, and a MaxMemoryKiB that is given is
 // taken exactly; ErrNoMemory if there is less. Values outside their limits are
@@ -60,11 +66,17 @@ func ChooseKDF(ctx context.Context, t KDFTarget) (KDF, error) {
 		return k, nil
 	}
 	k.Threads = min(t.MaxThreads, runtime.GOMAXPROCS(0))
-	k.MemoryKiB = t.MaxMemoryKiB
-	if exact {
-		return k, k.affordable(maxMemoryNewKiB)
+	if t.MachineCPUs > 0 {
+		k.Threads = min(t.MaxThreads, t.MachineCPUs)
 	}
-	k.MemoryKiB = boundedMemory(t.MaxMemoryKiB, k.Threads)
+	k.MemoryKiB = t.MaxMemoryKiB
+	if t.MachineKiB > 0 {
+		k.MemoryKiB = max(min(t.MaxMemoryKiB, t.MachineKiB/2), minMemoryKiB, 8*k.Threads)
+	}
+	if exact {
+		return k, k.affordable()
+	}
+	k.MemoryKiB = boundedMemory(k.MemoryKiB, k.Threads)
 	if t.ForceIterations == 0 {
 		return chooseArgon2(ctx, k, t.IterTime)
 	}
@@ -99,6 +111,8 @@ func (t *KDFTarget) check(k KDF) error {
 	switch {
 	case t.IterTime < 0:
 		return fmt.Errorf("%w: KDF time %v", ErrOption, t.IterTime)
+	case t.MachineKiB < 0 || t.MachineCPUs < 0:
+		return fmt.Errorf("%w: a machine with %d KiB and %d processors", ErrOption, t.MachineKiB, t.MachineCPUs)
 	case t.KeySize < 1 || t.KeySize > maxKeySize:
 		return fmt.Errorf("%w: key of %d bytes", ErrOption, t.KeySize)
 	case k.argon2() && (t.MaxMemoryKiB < minMemoryKiB || t.MaxMemoryKiB > maxMemoryNewKiB):
@@ -130,6 +144,11 @@ func (k KDF) checkNew() error {
 	}
 	if err := k.checkIterations(); err != nil {
 		return err
+	}
+	if k.Type == KDFPBKDF2 {
+		if err := checkNewHash(k.Hash); err != nil {
+			return err
+		}
 	}
 	if n := len(k.Salt); n != 0 && n != newSaltSize {
 		return fmt.Errorf("%w: KDF salt of %d bytes, not %d", ErrOption, n, newSaltSize)

@@ -49,11 +49,11 @@ var jsonDefects = []struct {
 	{"no object", `{"keyslots"`, `["keyslots"`, "start with an object"},
 	{"space in front", `{"keyslots"`, ` {"keyslots"`, "start with an object"},
 	{"cut text", `"config":{`, "\x00", "behind its final NUL"},
-	{"missing brace", `"}}`, `"}`, "unexpected EOF"},
+	{"missing brace", `"}}`, `"}`, "unexpected end"},
 	{"extra brace", `"}}`, `"}}}`, "behind the object"},
 	{"extra space", `"131072"}}`, `"131072"}} `, "behind the object"},
-	{"extra comma", `"tokens":{}`, `"tokens":{},,`, "invalid character"},
-	{"control character", `"tokens"`, "\"tok\x01ens\"", "invalid character"},
+	{"extra comma", `"tokens":{}`, `"tokens":{},,`, "unexpected byte 0x2c"},
+	{"control character", `"tokens"`, "\"tok\x01ens\"", "unexpected byte 0x01"},
 	{"not UTF-8", `"tokens"`, "\"tok\xffens\"", "UTF-8"},
 	{"duplicate name", `"tokens":{}`, `"tokens":{},"tokens":{}`, `"tokens" appears twice`},
 	{"duplicate keyslot", `"digests":{"0":{`, `"digests":{"0":{},"0":{`, `"0" appears twice`},
@@ -106,7 +106,7 @@ var jsonDefects = []struct {
 	{"kdf iterations 2^31", `"iterations":1000,"salt"`, `"iterations":2147483648,"salt"`, "kdf.iterations"},
 	{"kdf salt empty", `"salt":"`, `"salt":"","s":"`, "kdf.salt"},
 	{"kdf salt not base64", `"salt":"`, `"salt":"*`, "kdf.salt"},
-	{"kdf salt long", `"salt":"`, `"salt":"` + strings.Repeat("AAAA", 30) + `","s":"`, "longer than 64"},
+	{"kdf salt long", `"salt":"`, `"salt":"` + strings.Repeat("AAAA", 30) + `","s":"`, "longer than 32"},
 
 	{"segment type missing", `{"type":"crypt"`, `{"tipe":"crypt"`, "segments.0.type: is missing"},
 	{"segment offset in the header", `"offset":"1048576"`, `"offset":"32768"`, "before the end"},
@@ -159,8 +159,7 @@ func TestJSONDefects(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			image := bytes.Clone(whole)
 			editJSON(t, image, replace(t, d.old, d.with))
-			_, err := ReadHeader(bytes.NewReader(image), int64(len(image)))
-			wantNamed(t, err, ErrHeaderCorrupt, d.word)
+			wantNamed(t, cheaply(t, image), ErrHeaderCorrupt, d.word)
 			if v, ok := Detect(bytes.NewReader(image)); v != 2 || !ok {
 				t.Errorf("detected as version %d, %v", v, ok)
 			}
@@ -193,7 +192,7 @@ func TestTooManyJSONValues(t *testing.T) {
 	image, _ := formatted(t, o)
 	editJSON(t, image, replace(t, `"tokens":{}`, `"tokens":{},"x":[`+strings.Repeat("[],", 200_000)+`[]]`))
 	_, err := ReadHeader(bytes.NewReader(image), int64(len(image)))
-	wantNamed(t, err, ErrHeaderCorrupt, "more than 65536 values")
+	wantNamed(t, err, ErrHeaderCorrupt, "more than 8192 values")
 }
 
 // What a program of another version may add is kept and does no harm.
@@ -260,7 +259,7 @@ func TestBinaryDefects(t *testing.T) {
 		{"no JSON area", func(m memory) memory { return m[:4096] }, ErrHeaderCorrupt, "4096 of its 16384"},
 		{"one byte short", func(m memory) memory { return m[:16383] }, ErrHeaderCorrupt, "16383 of its 16384"},
 		{"magic", both(0, 'X'), ErrNotLUKS, "no LUKS magic"},
-		{"version 1", both(offVersion, 0, 1), ErrUnsupported, "version 1"},
+		{"version 1", both(offVersion, 0, 1), ErrHeaderCorrupt, "LUKS1 cipher-name"},
 		{"version 0x0200", both(offVersion, 2, 0), ErrUnsupported, "version 512"},
 		{"hdr_size 0", sealed(both(offHdrSize, 0, 0, 0, 0, 0, 0, 0, 0)), ErrHeaderCorrupt, "hdr_size 0"},
 		{"hdr_size 20 KiB", sealed(both(offHdrSize, 0, 0, 0, 0, 0, 0, 0x50, 0)), ErrHeaderCorrupt, "hdr_size 20480"},

@@ -53,6 +53,8 @@ var formatVariants = []struct {
 		o.Label, o.Subsystem = strings.Repeat("L", 47), "sub/system"
 		o.UUID = "01234567-89AB-cdef-0123-456789abcdef"
 	}, "UUID: 01234567-89ab-cdef-0123-456789abcdef"},
+	{"keyslot cipher", func(o *FormatOptions) { o.KeyslotCipher, o.KeyslotKeySize = "aes-cbc-essiv:sha256", 32 }, "Cipher: aes-cbc-essiv:sha256"},
+	{"keyslot key size", func(o *FormatOptions) { o.KeyslotKeySize = 64 }, "Cipher key: 512 bits"},
 	{"plain", func(o *FormatOptions) { o.Cipher = "aes-xts-plain" }, "cipher: aes-xts-plain"},
 	{"plain64be", func(o *FormatOptions) { o.Cipher = "aes-xts-plain64be" }, "cipher: aes-xts-plain64be"},
 	{"empty passphrase", func(o *FormatOptions) { o.Passphrase = nil }, "Epoch: 1"},
@@ -163,7 +165,7 @@ func TestUnlockFromCryptsetup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			theirs := layout{h.Size, h.Config.KeyslotsSize, h.Segments[0].Offset}
+			theirs := layout{metadata: h.Size, keyslots: h.Config.KeyslotsSize, dataOffset: h.Segments[0].Offset}
 			if l != theirs {
 				t.Errorf("layout %+v; cryptsetup has %+v", l, theirs)
 			}

@@ -2,7 +2,6 @@ package luks
 
 import (
 	"math"
-	"slices"
 )
 
 // Types of objects that this package interprets. Others are kept by name.
@@ -11,6 +10,8 @@ const (
 	typeReencrypt = "reencrypt"
 	typeCrypt     = "crypt"
 	typeLinear    = "linear"
+	typeOpal      = "hw-opal"       // encrypted by the drive itself
+	typeOpalCrypt = "hw-opal-crypt" // by the drive, and again by dm-crypt
 )
 
 // Limits on what is stored: the specification's where it has one, else far
@@ -19,7 +20,6 @@ const (
 // than 20, and a wrong key could pass for the right one.
 const (
 	maxKeySize    = 512 // bytes of a key; cryptsetup's limit is the same
-	maxSaltSize   = 64
 	minDigestSize = 20
 	maxDigestSize = 64
 	maxLanes      = 255 // x/crypto/argon2 holds them in a byte; RFC 9106 allows more, no LUKS has them
@@ -99,12 +99,14 @@ func decodeArea(n node) Area {
 // decodeKDF reads a kdf object (specification, section 3.2.5). An unknown type
 // keeps only its name.
 func decodeKDF(n node) KDF {
-	k := KDF{Type: n.string("type"), Salt: n.base64("salt", 1, maxSaltSize)}
+	k := KDF{Type: n.string("type")}
 	switch k.Type {
 	case KDFPBKDF2:
+		k.Salt = n.base64("salt", newSaltSize, newSaltSize)
 		k.Hash = n.string("hash")
 		k.Iterations = n.int("iterations", 1, maxIterations)
 	case KDFArgon2id, KDFArgon2i:
+		k.Salt = n.base64("salt", newSaltSize, newSaltSize)
 		k.Iterations = n.int("time", 1, maxIterations)
 		k.Threads = n.int("cpus", 1, maxLanes)
 		k.MemoryKiB = n.int("memory", 8*k.Threads, maxMemoryKiB) // RFC 9106, section 3.1
@@ -127,6 +129,9 @@ func decodeSegment(id int, n node) Segment {
 			n.fail(n.at("size"), "%d bytes at offset %d", s.Size, s.Offset)
 		}
 	}
+	if s.Type == typeOpalCrypt && n.has("encryption") {
+		s.Cipher = n.string("encryption")
+	}
 	if s.Type != typeCrypt {
 		return s
 	}
@@ -147,6 +152,9 @@ func decodeSegment(id int, n node) Segment {
 			JournalEncryption: in.string("journal_encryption"),
 			JournalIntegrity:  in.string("journal_integrity"),
 		}
+		if in.has("key_size") {
+			s.Integrity.KeySize = in.int("key_size", 0, maxKeySize)
+		}
 	}
 	return s
 }
@@ -162,8 +170,18 @@ func decodeDigest(id int, n node) Digest {
 	if d.Type == KDFPBKDF2 {
 		d.KDF = decodeKDF(n)
 		d.Value = n.base64("digest", minDigestSize, maxDigestSize)
+		if size := len(d.Value); n.err == nil && size != minDigestSize && !d.hashLength(size) {
+			n.fail(n.at("digest"), "%d bytes are neither %d nor those of %s", size, minDigestSize, quote(d.KDF.Hash))
+		}
 	}
 	return d
+}
+
+// hashLength tells whether the hash of d gives n bytes, or is none that this
+// package knows.
+func (d *Digest) hashLength(n int) bool {
+	newHash, err := hashByName(d.KDF.Hash)
+	return err != nil || newHash().Size() == n
 }
 
 func decodeToken(id int, n node) Token {
@@ -171,7 +189,7 @@ func decodeToken(id int, n node) Token {
 		ID:       id,
 		Type:     n.string("type"),
 		Keyslots: n.ids("keyslots"),
-		JSON:     slices.Clone(n.obj.raw),
+		JSON:     []byte(n.obj.raw),
 	}
 }
 

@@ -1,8 +1,6 @@
 package luks
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 )
 
@@ -17,11 +15,12 @@ type jsonHeader struct {
 }
 
 type jsonKeyslot struct {
-	Type    string   `json:"type"`
-	KeySize int      `json:"key_size"`
-	AF      jsonAF   `json:"af"`
-	Area    jsonArea `json:"area"`
-	KDF     jsonKDF  `json:"kdf"`
+	Type     string    `json:"type"`
+	KeySize  int       `json:"key_size"`
+	AF       jsonAF    `json:"af"`
+	Area     jsonArea  `json:"area"`
+	KDF      jsonKDF   `json:"kdf"`
+	Priority *Priority `json:"priority,omitempty"`
 }
 
 type jsonAF struct {
@@ -82,29 +81,31 @@ func (h *Header) encodeNew() ([]byte, error) {
 		Config:   jsonConfig{JSONSize: h.Config.JSONSize, KeyslotsSize: h.Config.KeyslotsSize},
 	}
 	for _, k := range h.Keyslots {
-		j.Keyslots[strconv.Itoa(k.ID)] = jsonKeyslot{
-			Type:    k.Type,
-			KeySize: k.KeySize,
-			AF:      jsonAF{"luks1", k.AF.Stripes, k.AF.Hash},
-			Area:    jsonArea{k.Area.Type, k.Area.Offset, k.Area.Size, k.Area.Cipher, k.Area.KeySize},
-			KDF:     encodeKDF(k.KDF),
-		}
+		j.Keyslots[strconv.Itoa(k.ID)] = k.encode()
 	}
 	for _, s := range h.Segments {
 		j.Segments[strconv.Itoa(s.ID)] = jsonSegment{s.Type, s.Offset, "dynamic", s.IVTweak, s.Cipher, s.SectorSize}
 	}
 	for _, d := range h.Digests {
-		j.Digests[strconv.Itoa(d.ID)] = jsonDigest{
-			d.Type, encodeIDs(d.Keyslots), encodeIDs(d.Segments), d.KDF.Hash, d.KDF.Iterations, d.KDF.Salt, d.Value,
-		}
+		j.Digests[strconv.Itoa(d.ID)] = d.encode()
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(j); err != nil {
-		return nil, err
+	return encodeJSON(j), nil
+}
+
+// encode is a keyslot of type luks2.
+func (k *Keyslot) encode() jsonKeyslot {
+	return jsonKeyslot{
+		Type:    k.Type,
+		KeySize: k.KeySize,
+		AF:      jsonAF{"luks1", k.AF.Stripes, k.AF.Hash},
+		Area:    jsonArea{k.Area.Type, k.Area.Offset, k.Area.Size, k.Area.Cipher, k.Area.KeySize},
+		KDF:     encodeKDF(k.KDF),
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// encode is a digest of type pbkdf2.
+func (d *Digest) encode() jsonDigest {
+	return jsonDigest{d.Type, encodeIDs(d.Keyslots), encodeIDs(d.Segments), d.KDF.Hash, d.KDF.Iterations, d.KDF.Salt, d.Value}
 }
 
 func encodeKDF(k KDF) jsonKDF {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // fields takes members of JSON objects with the types the specification gives
@@ -124,7 +125,8 @@ func (n node) base64(name string, least, most int) []byte {
 		return nil
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err != nil || len(b) < least || len(b) > most {
+	// Go's decoder passes over line ends.
+	if err != nil || strings.ContainsAny(s, "\r\n") || len(b) < least || len(b) > most {
 		n.fail(n.at(name), "%s is not base64 of %d to %d bytes", quote(s), least, most)
 		return nil
 	}

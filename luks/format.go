@@ -21,17 +21,30 @@ const (
 	defaultSectorSize = 512
 )
 
-// FormatOptions describe a new LUKS2 volume with one keyslot. Sizes and
-// offsets are in bytes. Zero values take the defaults of cryptsetup 2.6.
+// FormatOptions describe a new volume with one keyslot. Sizes and offsets are
+// in bytes. Zero values take the defaults of cryptsetup 2.6.
+//
+// LUKS1 has sectors of 512 bytes, PBKDF2 with the same hash as everything else,
+// and neither label nor subsystem nor sizes to choose.
 type FormatOptions struct {
-	Cipher     string // aes-xts with plain64 (default), plain or plain64be
-	KeySize    int    // bytes: 32 or 64 (default); 48 is AES-192, which cryptsetup cannot use
+	Version    int    // of LUKS: 1 or 2 (default)
+	Cipher     string // default aes-xts-plain64; none that is there only to read old volumes
+	KeySize    int    // bytes; default 64 for XTS, 32 for other modes
 	Hash       string // of the anti-forensic split and the digest; default "sha256"
 	SectorSize int    // 512 (default), 1024, 2048 or 4096
 
 	UUID      string // default: random
 	Label     string // up to 47 bytes
 	Subsystem string // up to 47 bytes
+
+	// Of the keyslot, LUKS2 only. Default: as the data; with only one of the two
+	// given, the other's is aes-xts-plain64 or 64.
+	KeyslotCipher  string
+	KeyslotKeySize int // bytes
+
+	// Detached makes a header for data in another file or device, to which
+	// DataSize and DataOffset then belong: 0 is its first byte.
+	Detached bool
 
 	MetadataSize int64 // of one header copy: a power of two from 16 KiB (default) to 4 MiB
 	KeyslotsSize int64 // a multiple of 4096; default: what DataOffset leaves, or the rest of 16 MiB
@@ -57,11 +70,12 @@ func (o FormatOptions) Format(f fmt.State, verb rune) {
 type Prepared struct {
 	volume *Volume
 	layout layout
-	copies [2][]byte // both header copies, whole
-	area   []byte    // the keyslot's encrypted contents, at 2*layout.metadata
+	copies [2][]byte    // both header copies, whole
+	area   []byte       // the keyslot's encrypted contents, at 2*layout.metadata
+	luks1  *luks1Header // instead of copies; nil: LUKS2
 }
 
-// Format makes a new LUKS2 volume on st: Prepare, Invalidate and Write. It
+// Format makes a new volume on st: Prepare, Invalidate and Write. It
 // destroys what is there. The caller closes the volume.
 func Format(ctx context.Context, st Storage, o FormatOptions) (*Volume, error) {
 	p, err := Prepare(ctx, o)
@@ -89,14 +103,23 @@ func Prepare(ctx context.Context, o FormatOptions) (*Prepared, error) {
 		return nil, err
 	}
 	if o.KDF.Type == "" {
-		if o.KDF, err = ChooseKDF(ctx, KDFTarget{KeySize: o.KeySize}); err != nil {
+		t := KDFTarget{KeySize: o.KeySize}
+		if o.Version == 1 {
+			t.Type, t.Hash = KDFPBKDF2, o.Hash
+		}
+		if o.KDF, err = ChooseKDF(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	if o.Version == 1 {
+		if err := o.checkLUKS1KDF(); err != nil {
 			return nil, err
 		}
 	}
 	if err := o.KDF.checkNew(); err != nil {
 		return nil, err
 	}
-	if err := o.KDF.affordable(maxMemoryNewKiB); err != nil {
+	if err := o.KDF.affordable(); err != nil {
 		return nil, err
 	}
 	key, err := o.newKey()
@@ -117,6 +140,10 @@ func (p *Prepared) Volume() *Volume { return p.volume }
 // DataOffset returns where the data starts, in bytes.
 func (p *Prepared) DataOffset() int64 { return p.layout.dataOffset }
 
+// HeaderSize returns how many bytes from the start on are the header's: all in
+// front of the data, or of a detached header its own length.
+func (p *Prepared) HeaderSize() int64 { return p.layout.size() }
+
 // Check returns the error that Prepare would have for cipher, sizes, names and
 // the like. It takes no time, so it can come before asking for a passphrase;
 // KDF and keys are not looked at.
@@ -127,8 +154,10 @@ func (o FormatOptions) Check() error {
 
 // complete fills in the defaults and checks everything but the KDF.
 func (o *FormatOptions) complete() (layout, error) {
+	if setDefault(&o.Version, 2); o.Version != 1 && o.Version != 2 {
+		return layout{}, fmt.Errorf("%w: LUKS version %d is not 1 or 2", ErrOption, o.Version)
+	}
 	setDefault(&o.Cipher, defaultCipher)
-	setDefault(&o.KeySize, defaultKeySize)
 	setDefault(&o.Hash, defaultHash)
 	setDefault(&o.SectorSize, defaultSectorSize)
 	if o.UUID == "" {
@@ -138,22 +167,29 @@ func (o *FormatOptions) complete() (layout, error) {
 	if o.UUID, err = parseUUID(o.UUID); err != nil {
 		return layout{}, err
 	}
-	if _, err := hashByName(o.Hash); err != nil {
+	if err := checkNewHash(o.Hash); err != nil {
 		return layout{}, err
 	}
 	for name, s := range map[string]string{"label": o.Label, "subsystem": o.Subsystem} {
-		if len(s) >= labelSize || strings.ContainsRune(s, 0) {
-			return layout{}, fmt.Errorf("%w: %s %s has more than %d bytes or a NUL", ErrOption, name, quote(s), labelSize-1)
+		if err := checkName(name, s); err != nil {
+			return layout{}, err
 		}
 	}
 	if o.DigestIterations != 0 && (o.DigestIterations < minDigestIterations || o.DigestIterations > maxIterations) {
 		return layout{}, fmt.Errorf("%w: %d digest iterations are not from %d to %d", ErrOption, o.DigestIterations, minDigestIterations, maxIterations)
 	}
 	spec, err := o.checkCipher()
+	if err == nil {
+		err = o.checkKeyslotCipher()
+	}
 	if err != nil {
 		return layout{}, err
 	}
-	l, err := newLayout(o)
+	place := newLayout
+	if o.Version == 1 {
+		place = newLUKS1Layout
+	}
+	l, err := place(o)
 	if err != nil {
 		return layout{}, err
 	}
@@ -165,13 +201,38 @@ func (o *FormatOptions) checkCipher() (sector.Spec, error) {
 	if err != nil {
 		return spec, cipherError(err)
 	}
-	if o.KeySize != 32 && o.KeySize != 64 {
-		return spec, fmt.Errorf("%w: key of %d bytes for %s, not 32 or 64", ErrOption, o.KeySize, spec)
+	if why := spec.ReadOnly(); why != "" {
+		return spec, fmt.Errorf("%w: cipher %s %s", ErrPolicy, spec, why)
+	}
+	o.Cipher = spec.String()
+	if spec.Mode == "xts" {
+		setDefault(&o.KeySize, defaultKeySize)
+	}
+	setDefault(&o.KeySize, defaultKeySize/2)
+	if !spec.ValidKeySize(o.KeySize) || spec.Mode == "xts" && o.KeySize == 48 { // AES-192, which cryptsetup has not in XTS
+		return spec, fmt.Errorf("%w: key of %d bytes for %s", ErrOption, o.KeySize, spec)
 	}
 	if !sector.ValidSectorSize(o.SectorSize) {
 		return spec, fmt.Errorf("%w: sector size %d is not 512, 1024, 2048 or 4096", ErrOption, o.SectorSize)
 	}
 	return spec, nil
+}
+
+// checkKeyslotCipher fills in and checks the cipher of the keyslot.
+func (o *FormatOptions) checkKeyslotCipher() error {
+	if o.KeyslotCipher == "" && o.KeyslotKeySize == 0 {
+		o.KeyslotCipher, o.KeyslotKeySize = o.Cipher, o.KeySize
+		return nil
+	}
+	if o.Version == 1 {
+		return fmt.Errorf("%w: keyslot cipher %s: LUKS1 has that of the data only", ErrOption, quote(o.KeyslotCipher))
+	}
+	a := Area{Cipher: o.KeyslotCipher, KeySize: o.KeyslotKeySize}
+	if err := (&Header{}).setAreaCipher(&a); err != nil {
+		return err
+	}
+	o.KeyslotCipher, o.KeyslotKeySize = a.Cipher, a.KeySize
+	return nil
 }
 
 // checkIVRange refuses the 32-bit IV for data whose sectors it cannot number:
@@ -194,7 +255,7 @@ func (o *FormatOptions) newKey() (*secret.Buffer, error) {
 	if len(o.VolumeKey) != o.KeySize {
 		return nil, fmt.Errorf("%w: volume key of %d bytes, not %d", ErrOption, len(o.VolumeKey), o.KeySize)
 	}
-	if half := o.KeySize / 2; subtle.ConstantTimeCompare(o.VolumeKey[:half], o.VolumeKey[half:]) == 1 {
+	if half := o.KeySize / 2; strings.Contains(o.Cipher, "-xts-") && subtle.ConstantTimeCompare(o.VolumeKey[:half], o.VolumeKey[half:]) == 1 {
 		return nil, fmt.Errorf("%w: the two halves of the volume key are equal, which XTS does not allow (SP 800-38E)", ErrPolicy)
 	}
 	key := secret.New(o.KeySize)
@@ -206,6 +267,9 @@ func (o *FormatOptions) newKey() (*secret.Buffer, error) {
 // the primary back, so that a volume that this package makes is one that it
 // opens.
 func (p *Prepared) build(ctx context.Context, o *FormatOptions) error {
+	if o.Version == 1 {
+		return p.buildLUKS1(ctx, o)
+	}
 	h, err := p.newHeader(ctx, o)
 	if err != nil {
 		return err
@@ -226,7 +290,7 @@ func (p *Prepared) build(ctx context.Context, o *FormatOptions) error {
 		return err
 	}
 	for i, c := range []Copy{Primary, Secondary} {
-		if p.copies[i], err = h.marshalCopy(c, text); err != nil {
+		if p.copies[i], err = h.marshalCopy(c, text, defaultHash); err != nil {
 			return err
 		}
 	}
@@ -234,14 +298,20 @@ func (p *Prepared) build(ctx context.Context, o *FormatOptions) error {
 	return err
 }
 
+// chooseDigest measures how many iterations the digest of size bytes is to take.
+func (o *FormatOptions) chooseDigest(ctx context.Context, size int) error {
+	if o.DigestIterations != 0 {
+		return nil
+	}
+	k, err := choosePBKDF2(ctx, KDF{Type: KDFPBKDF2, Hash: o.Hash}, size, digestIterTime)
+	o.DigestIterations = k.Iterations
+	return err
+}
+
 // newHeader describes the new volume: keyslot 0, segment 0, digest 0.
 func (p *Prepared) newHeader(ctx context.Context, o *FormatOptions) (*Header, error) {
-	if o.DigestIterations == 0 {
-		k, err := choosePBKDF2(ctx, KDF{Type: KDFPBKDF2, Hash: o.Hash}, o.KeySize, digestIterTime)
-		if err != nil {
-			return nil, err
-		}
-		o.DigestIterations = k.Iterations
+	if err := o.chooseDigest(ctx, o.KeySize); err != nil {
+		return nil, err
 	}
 	d, err := newDigest(ctx, p.volume.Key(), o.Hash, o.DigestIterations)
 	if err != nil {
@@ -266,8 +336,8 @@ func (p *Prepared) newHeader(ctx context.Context, o *FormatOptions) (*Header, er
 				Type:    "raw",
 				Offset:  2 * p.layout.metadata,
 				Size:    areaSize(o.KeySize),
-				Cipher:  o.Cipher,
-				KeySize: o.KeySize,
+				Cipher:  o.KeyslotCipher,
+				KeySize: o.KeyslotKeySize,
 			},
 		}},
 		Segments: []Segment{{
@@ -284,16 +354,17 @@ func (p *Prepared) newHeader(ctx context.Context, o *FormatOptions) (*Header, er
 
 // marshalCopy returns one whole copy with its checksum. The salt is the copy's
 // own, so that the checksums of the copies differ.
-func (h *Header) marshalCopy(c Copy, text []byte) ([]byte, error) {
+func (h *Header) marshalCopy(c Copy, text []byte, checksumAlg string) ([]byte, error) {
 	if int64(len(text)) >= h.Size-binarySize {
-		return nil, fmt.Errorf("%w: JSON of %d bytes in an area of %d", ErrSize, len(text), h.Size-binarySize)
+		return nil, fmt.Errorf("%w: %d bytes of JSON and a NUL in a JSON area of %d: %d too many",
+			ErrSize, len(text), h.Size-binarySize, int64(len(text))+1-(h.Size-binarySize))
 	}
 	b := &binaryHeader{
 		copy:        c,
 		size:        h.Size,
 		seqID:       h.SeqID,
 		label:       h.Label,
-		checksumAlg: "sha256",
+		checksumAlg: checksumAlg,
 		salt:        [saltSize]byte(randomBytes(saltSize)),
 		uuid:        h.UUID,
 		subsystem:   h.Subsystem,

@@ -197,12 +197,18 @@ func TestFormatOptions(t *testing.T) {
 		want   error
 		word   string
 	}{
-		{"cipher", func(o *FormatOptions) { o.Cipher = "serpent-xts-plain64" }, ErrUnsupported, "serpent"},
-		{"cipher IV", func(o *FormatOptions) { o.Cipher = "aes-xts-essiv:sha256" }, ErrUnsupported, "essiv"},
-		{"null cipher", func(o *FormatOptions) { o.Cipher = "cipher_null-ecb" }, ErrUnsupported, "cipher_null"},
+		{"cipher", func(o *FormatOptions) { o.Cipher = "xyz-xts-plain64" }, ErrUnsupported, "xyz"},
+		{"cipher IV", func(o *FormatOptions) { o.Cipher = "aes-xts-plain65" }, ErrUnsupported, "plain65"},
+		{"stray hash", func(o *FormatOptions) { o.Cipher = "aes-xts-plain64:sha256" }, ErrPolicy, "the hash sha256"},
+		{"null cipher", func(o *FormatOptions) { o.Cipher = "cipher_null-ecb" }, ErrPolicy, "cipher_null"},
+		{"ECB", func(o *FormatOptions) { o.Cipher = "aes-ecb" }, ErrPolicy, "aes-ecb"},
+		{"LRW", func(o *FormatOptions) { o.Cipher = "aes-lrw-benbi" }, ErrPolicy, "aes-lrw-benbi"},
+		{"CBC key size", func(o *FormatOptions) { o.Cipher, o.KeySize = "aes-cbc-essiv:sha256", 64 }, ErrOption, "64 bytes for aes-cbc-essiv:sha256"},
 		{"AES-192", func(o *FormatOptions) { o.KeySize = 48 }, ErrOption, "48 bytes"},
 		{"key size", func(o *FormatOptions) { o.KeySize = 256 }, ErrOption, "256 bytes"},
 		{"negative key size", func(o *FormatOptions) { o.KeySize = -1 }, ErrOption, "-1 bytes"},
+		{"flawed hash", func(o *FormatOptions) { o.Hash = "whirlpool_gcryptbug" }, ErrPolicy, "whirlpool_gcryptbug"},
+		{"flawed KDF hash", func(o *FormatOptions) { o.KDF.Hash = "whirlpool_gcryptbug" }, ErrPolicy, "whirlpool_gcryptbug"},
 		{"hash", func(o *FormatOptions) { o.Hash = "crc32" }, ErrUnsupported, "crc32"},
 		{"sector size", func(o *FormatOptions) { o.SectorSize = 8192 }, ErrOption, "8192"},
 		{"UUID", func(o *FormatOptions) { o.UUID = "0123456789abcdef0123456789abcdef----" }, ErrOption, "UUID"},

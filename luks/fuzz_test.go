@@ -3,6 +3,7 @@ package luks
 import (
 	"bytes"
 	"context"
+	"io"
 	"regexp"
 	"testing"
 )
@@ -40,6 +41,28 @@ func FuzzReadHeader(f *testing.F) {
 	for _, g := range golden {
 		add(goldenImage(f, g.file))
 	}
+	small, _ := formatted(f, smallOptions())
+	for _, d := range jsonDefects {
+		add(small, replace(f, d.old, d.with))
+	}
+	rich := richHeader(f)
+	for _, d := range richDefects {
+		add(rich, replace(f, d.old, d.with))
+	}
+	for _, d := range oddSeeds {
+		add(small, replace(f, d[0], d[1]))
+	}
+	for _, c := range []struct {
+		off int
+		b   []byte
+	}{{offVersion, []byte{0, 3}}, {offHdrSize, []byte{1}}, {offHdrOffset, []byte{1}}} {
+		head := bytes.Clone(small[:512])
+		copy(head[c.off:], c.b)
+		f.Add(head, bytes.TrimRight(small[binarySize:16<<10], "\x00"), true)
+	}
+	f.Add([]byte(small[:512]), bytes.Repeat([]byte(" "), 12<<10), true) // no NUL
+	f.Add(bytes.Replace(small[:512], []byte("sha256"), []byte("md4\x00\x00\x00"), 1), []byte("{}"), false)
+	f.Add(append(bytes.Clone(small[:511]), 1), []byte("{}"), false)
 	f.Fuzz(func(t *testing.T, fields, text []byte, reseal bool) {
 		b := make(memory, 32<<10+131072)
 		copy(b[:512], fields)
@@ -51,6 +74,7 @@ func FuzzReadHeader(f *testing.F) {
 			}
 		}
 		Detect(b)
+		InspectCopies(b, int64(len(b)))
 		h, err := ReadHeader(b, int64(len(b)))
 		if err != nil {
 			return
@@ -61,18 +85,25 @@ func FuzzReadHeader(f *testing.F) {
 
 // exercise does with an accepted header what reading verbs do.
 func exercise(t *testing.T, h *Header, b memory) {
-	if h.Summary() == "" {
+	_ = h.Openable(Policy{})
+	if h.Summary() == "" || h.Describe().Version != h.Version {
 		t.Error("no summary")
 	}
 	h.Detached()
+	if list, err := Diff(h, h, b, b); err != nil || len(list) > 0 {
+		t.Errorf("differs from itself: %v, %v", list, err)
+	}
+	_ = h.WriteBackup(io.Discard, b)
+	_, _ = h.Convert(b, 3-h.Version)
 	if list, err := h.DataSegments(); err == nil {
 		for _, s := range list {
-			if s.Offset < 0 || s.SectorSize < 512 || s.SectorSize > 4096 {
+			if s.Offset < 0 || s.Type == typeCrypt && (s.SectorSize < 512 || s.SectorSize > 4096) {
 				t.Errorf("segment %+v", s)
 			}
 		}
 	}
 	for _, k := range h.Keyslots {
+		_, _ = h.InspectArea(b, k.ID)
 		if k.Area.Offset < 2*h.Size || k.Area.Size < 0 || k.Area.Offset+k.Area.Size > h.End() {
 			t.Errorf("area %+v outside %d to %d", k.Area, 2*h.Size, h.End())
 		}
@@ -80,11 +111,11 @@ func exercise(t *testing.T, h *Header, b memory) {
 	if !cheap(h) {
 		return
 	}
-	v, err := h.Unlock(context.Background(), b, []byte("small"), UnlockOptions{Slot: AnySlot, MaxMemoryKiB: 64})
+	v, err := h.Unlock(context.Background(), b, []byte("small"), UnlockOptions{Slot: AnySlot, Policy: Policy{MaxKDFMemoryKiB: 64}})
 	if err == nil {
 		v.Close()
 	}
-	if v, err = h.UnlockWithKey(context.Background(), make([]byte, 32)); err == nil {
+	if v, err = h.UnlockWithKey(context.Background(), make([]byte, 32), Policy{}); err == nil {
 		v.Close()
 	}
 }

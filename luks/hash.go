@@ -1,6 +1,7 @@
 package luks
 
 import (
+	"fmt"
 	"hash"
 	"strconv"
 
@@ -14,6 +15,18 @@ func hashByName(name string) (func() hash.Hash, error) {
 		return h, nil
 	}
 	return nil, unsupported("hash %s", quote(name))
+}
+
+// flawedWhirlpool is what libgcrypt before 1.6 took for Whirlpool.
+const flawedWhirlpool = "whirlpool_gcryptbug"
+
+// checkNewHash refuses what is there only to read old volumes.
+func checkNewHash(name string) error {
+	if name == flawedWhirlpool {
+		return fmt.Errorf("%w: hash %s is flawed, and there only to read old volumes", ErrPolicy, name)
+	}
+	_, err := hashByName(name)
+	return err
 }
 
 // quote makes text from a header fit for a message: escaped, and cut.

@@ -1,11 +1,10 @@
 package luks
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -14,7 +13,9 @@ import (
 // costs little memory and no deep recursion.
 const (
 	maxJSONDepth  = 32 // also that of cryptsetup's parser
-	maxJSONValues = 1 << 16
+	maxJSONValues = 1 << 13
+	maxJSONEscape = 1 << 16 // bytes of a string with escapes
+	maxJSONNumber = 1 << 10 // digits
 )
 
 // value is one JSON value: nil, bool, json.Number, string, []value, or
@@ -25,128 +26,269 @@ type value any
 type jsonObject struct {
 	names  []string
 	fields map[string]value
-	raw    []byte
+	raw    string
 }
 
-// parseArea reads the one object of a JSON area. The area starts with it, and
-// holds nothing behind it but NULs, of which there is at least one.
-func parseArea(area []byte) (*jsonObject, error) {
-	if len(area) == 0 || area[0] != '{' {
+// parseJSON reads the one object that the text of a JSON area is: it starts
+// with it, and holds nothing behind it.
+func parseJSON(text string) (*jsonObject, error) {
+	if !strings.HasPrefix(text, "{") {
 		return nil, corrupt("JSON area does not start with an object")
 	}
-	end := bytes.IndexByte(area, 0)
-	if end < 0 {
-		return nil, corrupt("JSON area has no final NUL")
-	}
-	for i, c := range area[end:] {
-		if c != 0 {
-			return nil, corrupt("JSON area has byte 0x%02x behind its final NUL, at offset %d", c, end+i)
-		}
-	}
-	text := area[:end]
-	if !utf8.Valid(text) {
+	if !utf8.ValidString(text) {
 		return nil, corrupt("JSON area is not UTF-8")
 	}
-	p := &jsonParser{text: text, dec: json.NewDecoder(bytes.NewReader(text))}
-	p.dec.UseNumber()
+	p := &jsonParser{text: text}
 	v, err := p.value(0)
-	if err == nil {
-		err = p.atEnd()
+	if err == nil && p.at < len(text) {
+		// Not even a space may follow: one object, then NUL.
+		err = fmt.Errorf("byte 0x%02x behind the object", text[p.at])
 	}
 	if err != nil {
-		return nil, corrupt("JSON area, at offset %d: %w", p.dec.InputOffset(), err)
+		return nil, corrupt("JSON area, at offset %d: %w", p.at, err)
 	}
 	return v.(*jsonObject), nil
 }
 
-// jsonParser builds values from encoding/json's tokens, which makes duplicate
-// names and the extent of each object visible.
+// jsonParser reads JSON (RFC 8259). Strings are parts of the text, so that a
+// hostile header of some MiB costs no more than those. Unlike encoding/json it
+// shows duplicate names and the extent of each object.
 type jsonParser struct {
-	text  []byte
-	dec   *json.Decoder
+	text  string // valid UTF-8, no NUL
+	at    int
 	count int
 }
 
 var (
+	errJSONEnd = errors.New("unexpected end of the text")
 	errTooDeep = fmt.Errorf("nested more than %d deep", maxJSONDepth)
 	errTooMany = fmt.Errorf("more than %d values", maxJSONValues)
+	errTooLong = errors.New("string with escapes or number that is too long")
 )
 
-func (p *jsonParser) value(depth int) (value, error) {
-	tok, err := p.token()
-	if err != nil {
-		return nil, err
+// next skips white space and returns the byte that follows, 0 at the end: the
+// text has no NUL.
+func (p *jsonParser) next() byte {
+	for ; p.at < len(p.text); p.at++ {
+		for len(p.text)-p.at >= 8 && load64(p.text[p.at:]) == eightSpaces {
+			p.at += 8
+		}
+		if p.at == len(p.text) {
+			break
+		}
+		switch c := p.text[p.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
 	}
+	return 0
+}
+
+func (p *jsonParser) unexpected() error {
+	if p.at >= len(p.text) {
+		return errJSONEnd
+	}
+	return fmt.Errorf("unexpected byte 0x%02x", p.text[p.at])
+}
+
+// take takes the byte c, which must be next.
+func (p *jsonParser) take(c byte) error {
+	if p.next() != c {
+		return p.unexpected()
+	}
+	p.at++
+	return nil
+}
+
+// more tells whether another element follows in an array or object that ends
+// with end, of which n have been read, and takes the comma or the end.
+func (p *jsonParser) more(n int, end byte) (bool, error) {
+	switch c := p.next(); {
+	case c == end:
+		p.at++
+		return false, nil
+	case n == 0:
+		return true, nil
+	default:
+		return true, p.take(',')
+	}
+}
+
+func (p *jsonParser) value(depth int) (value, error) {
 	if p.count++; p.count > maxJSONValues {
 		return nil, errTooMany
 	}
-	delim, ok := tok.(json.Delim)
-	if !ok {
-		return tok, nil
+	switch c := p.next(); {
+	case c == '{' || c == '[':
+		if depth == maxJSONDepth {
+			return nil, errTooDeep
+		}
+		if c == '[' {
+			return p.array(depth + 1)
+		}
+		return p.object(depth + 1)
+	case c == '"':
+		return p.string()
+	case c == '-' || c >= '0' && c <= '9':
+		return p.number()
 	}
-	if depth++; depth > maxJSONDepth {
-		return nil, errTooDeep
+	for word, v := range map[string]value{"null": nil, "true": true, "false": false} {
+		if strings.HasPrefix(p.text[p.at:], word) {
+			p.at += len(word)
+			return v, nil
+		}
 	}
-	if delim == '[' {
-		return p.array(depth)
-	}
-	return p.object(depth)
+	return nil, p.unexpected()
 }
 
 func (p *jsonParser) array(depth int) (value, error) {
+	p.at++
 	list := []value{}
-	for p.dec.More() {
+	for {
+		if more, err := p.more(len(list), ']'); !more || err != nil {
+			return list, err
+		}
 		v, err := p.value(depth)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	_, err := p.token()
-	return list, err
 }
 
 func (p *jsonParser) object(depth int) (value, error) {
-	start := p.dec.InputOffset() - 1
+	start := p.at
+	p.at++
 	o := &jsonObject{fields: map[string]value{}}
-	for p.dec.More() {
-		tok, err := p.token()
+	for {
+		more, err := p.more(len(o.names), '}')
 		if err != nil {
 			return nil, err
 		}
-		name := tok.(string) // the decoder takes nothing else here
-		if _, ok := o.fields[name]; ok {
-			return nil, fmt.Errorf("name %s appears twice", quote(name))
+		if !more {
+			o.raw = p.text[start:p.at]
+			return o, nil
 		}
-		v, err := p.value(depth)
-		if err != nil {
+		if err := p.member(o, depth); err != nil {
 			return nil, err
 		}
-		o.names = append(o.names, name)
-		o.fields[name] = v
 	}
-	if _, err := p.token(); err != nil {
-		return nil, err
-	}
-	o.raw = p.text[start:p.dec.InputOffset()]
-	return o, nil
 }
 
-func (p *jsonParser) token() (json.Token, error) {
-	tok, err := p.dec.Token()
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+func (p *jsonParser) member(o *jsonObject, depth int) error {
+	if p.next() != '"' {
+		return p.unexpected()
 	}
-	return tok, err
-}
-
-// atEnd makes sure that the object is followed by nothing, not even a space:
-// cryptsetup takes no byte but NUL there.
-func (p *jsonParser) atEnd() error {
-	if rest := p.text[p.dec.InputOffset():]; len(rest) > 0 {
-		return fmt.Errorf("byte 0x%02x behind the object", rest[0])
+	name, err := p.string()
+	if err != nil {
+		return err
 	}
+	if _, ok := o.fields[name]; ok {
+		return fmt.Errorf("name %s appears twice", quote(name))
+	}
+	if err := p.take(':'); err != nil {
+		return err
+	}
+	v, err := p.value(depth)
+	if err != nil {
+		return err
+	}
+	o.names = append(o.names, name)
+	o.fields[name] = v
 	return nil
+}
+
+// string reads a string. One with escapes goes through encoding/json.
+func (p *jsonParser) string() (string, error) {
+	p.at++
+	start, escaped := p.at, false
+	for {
+		n := strings.IndexByte(p.text[p.at:], '"')
+		if n < 0 {
+			p.at = len(p.text)
+			return "", errJSONEnd
+		}
+		p.at += n + 1
+		n = backslashes(p.text[start : p.at-1])
+		if n%2 == 0 && n <= maxJSONEscape {
+			break
+		}
+		if escaped = true; p.at-start > maxJSONEscape {
+			return "", errTooLong
+		}
+	}
+	s := p.text[start : p.at-1]
+	if i := controlAt(s); i >= 0 {
+		p.at = start + i
+		return "", p.unexpected()
+	}
+	if !escaped && strings.IndexByte(s, '\\') < 0 {
+		return s, nil
+	}
+	if len(s) > maxJSONEscape {
+		return "", errTooLong
+	}
+	var out string
+	if err := json.Unmarshal([]byte(p.text[start-1:p.at]), &out); err != nil {
+		return "", errors.New("bad escape in a string")
+	}
+	return out, nil
+}
+
+// backslashes counts those at the end of s, up to a few more than may be there.
+func backslashes(s string) int {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == '\\' && n <= maxJSONEscape {
+		n++
+	}
+	return n
+}
+
+// load64 returns the first eight bytes of s as one number.
+func load64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+const (
+	eightOnes   = 0x0101010101010101
+	eightSpaces = eightOnes * ' '
+)
+
+// controlAt returns where the first control character is in s, or -1.
+func controlAt(s string) int {
+	i := 0
+	// A byte below ' ' borrows from its top bit, where it has none itself.
+	for len(s)-i >= 8 {
+		x := load64(s[i:])
+		if (x-eightSpaces)&^x&(eightOnes<<7) != 0 {
+			break
+		}
+		i += 8
+	}
+	for ; i < len(s); i++ {
+		if s[i] < ' ' {
+			return i
+		}
+	}
+	return -1
+}
+
+// number reads a number, and keeps it as it was written.
+func (p *jsonParser) number() (value, error) {
+	start := p.at
+	for p.at < len(p.text) && strings.IndexByte("+-.eE0123456789", p.text[p.at]) >= 0 {
+		if p.at++; p.at-start > maxJSONNumber {
+			return nil, errTooLong
+		}
+	}
+	text := p.text[start:p.at]
+	if !json.Valid([]byte(text)) {
+		return nil, fmt.Errorf("bad number %s", quote(text))
+	}
+	return json.Number(text), nil
 }
 
 // kindOf names a value's type for messages.

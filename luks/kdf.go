@@ -56,7 +56,8 @@ func (k KDF) supported() error {
 //
 // When ctx ends, derive returns at once. PBKDF2 stops; Argon2 cannot be
 // stopped, so its goroutine goes on to its end and keeps its memory until
-// then, with a copy of the passphrase that it clears itself.
+// then, with a copy of the passphrase that it clears itself. One Argon2 runs at
+// a time, and the next waits for it.
 func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, error) {
 	if !k.argon2() {
 		newHash, err := hashByName(k.Hash)
@@ -65,7 +66,7 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 		}
 		return pbkdf2(ctx, newHash, passphrase, k.Salt, k.Iterations, size)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := k.waitTurn(ctx); err != nil {
 		return nil, err
 	}
 	own := secret.New(len(passphrase))
@@ -74,6 +75,7 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 	go func() {
 		key := k.runArgon2(own.Bytes(), size)
 		own.Destroy()
+		<-argon2Turn
 		done <- key
 	}()
 	select {
@@ -85,6 +87,33 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 	}
 }
 
+// argon2Turn holds one token while an Argon2 has its memory: two at a time, one
+// of them perhaps cancelled and on its way to its end, would need twice what
+// was found to be there for one.
+var argon2Turn = make(chan struct{}, 1)
+
+// waitTurn takes the turn. Who had to wait looks again whether there is memory.
+func (k KDF) waitTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case argon2Turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case argon2Turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := k.affordable(); err != nil {
+		<-argon2Turn
+		return err
+	}
+	return nil
+}
+
 // runArgon2 gives the function's memory back to the system before it returns:
 // x/crypto/argon2 takes it from Go's heap, which would otherwise keep up to
 // twice as much, and the next keyslot's would come on top. What its hash
@@ -92,6 +121,7 @@ func (k KDF) derive(ctx context.Context, passphrase []byte, size int) ([]byte, e
 // a signal would copy it to other memory, is overwritten.
 func (k KDF) runArgon2(passphrase []byte, size int) []byte {
 	defer debug.FreeOSMemory()
+	prepareMemory(k.MemoryKiB)
 	secret.EraseStack() // makes room: a stack that grows is left behind as it is
 	defer secret.EraseStack()
 	run := argon2.IDKey

@@ -124,7 +124,7 @@ func TestNotEnoughMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Unlock(t.Context(), image, []byte("small"), UnlockOptions{Slot: 0, MaxMemoryKiB: 1 << 20})
+	_, err = h.Unlock(t.Context(), image, []byte("small"), UnlockOptions{Slot: 0, Policy: Policy{MaxKDFMemoryKiB: 1 << 20}})
 	wantNamed(t, err, ErrPolicy, "1048576 KiB allowed")
 	if _, err := Prepare(t.Context(), FormatOptions{KDF: KDF{Type: KDFArgon2id, Iterations: 4, MemoryKiB: 1 << 20, Threads: 1}}); !errors.Is(err, ErrNoMemory) {
 		t.Errorf("Prepare: %v", err)

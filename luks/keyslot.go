@@ -16,7 +16,7 @@ const keyslotSector = 512
 
 // supported returns nil if this package has everything that the keyslot asks
 // for: so that nothing unknown is found out after the KDF's seconds.
-func (k *Keyslot) supported(d *Digest) error {
+func (k *Keyslot) supported(d *Digest, p Policy) error {
 	spec, err := sector.Parse(k.Area.Cipher)
 	if err != nil {
 		return fmt.Errorf("area: %w", cipherError(err))
@@ -30,8 +30,11 @@ func (k *Keyslot) supported(d *Digest) error {
 	if _, err := hashByName(k.AF.Hash); err != nil {
 		return fmt.Errorf("anti-forensic split: %w", err)
 	}
-	if k.AF.Stripes != afStripes { // cryptsetup takes any number for this one
-		return unsupported("anti-forensic split of %d stripes", k.AF.Stripes)
+	if k.AF.Stripes != afStripes && !p.AllowStripes {
+		return refuse("AllowStripes", "anti-forensic split of %d stripes, not %d", k.AF.Stripes, afStripes)
+	}
+	if why := spec.Weakness(); why != "" && !p.AllowWeak {
+		return refuse("AllowWeak", "area cipher %s %s", spec, why)
 	}
 	if err := d.supported(); err != nil {
 		return fmt.Errorf("digest %d: %w", d.ID, err)

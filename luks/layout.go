@@ -18,6 +18,15 @@ type layout struct {
 	metadata   int64 // size of one header copy
 	keyslots   int64 // size of the keyslots area, at 2*metadata
 	dataOffset int64
+	detached   int64 // length of a header whose data lies elsewhere, or 0
+}
+
+// size returns how many bytes from the start on are the header's.
+func (l layout) size() int64 {
+	if l.detached > 0 {
+		return l.detached
+	}
+	return l.dataOffset
 }
 
 // newLayout follows cryptsetup 2.6: the keyslots area takes what the data
@@ -51,7 +60,12 @@ func newLayout(o *FormatOptions) (layout, error) {
 		if l.keyslots == 0 {
 			l.keyslots = defaultHeaderSize - start
 		}
-		l.dataOffset = alignUp(start+l.keyslots, dataAlignment)
+		if !o.Detached {
+			l.dataOffset = alignUp(start+l.keyslots, dataAlignment)
+		}
+	}
+	if o.Detached {
+		l.detached = start + l.keyslots
 	}
 	return l, l.checkRoom(o)
 }

@@ -19,6 +19,7 @@
 package luks
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -53,14 +54,20 @@ func (c Copy) String() string {
 	return "primary"
 }
 
-// Header is a LUKS2 header, parsed and checked. It holds no secret.
+// Header is a LUKS1 or LUKS2 header, parsed and checked. It holds no secret.
+//
+// One of LUKS1 has no label, subsystem, sequence number, tokens and priorities;
+// its active keyslots, its data and the digest of its key are described as
+// those of LUKS2 are.
 type Header struct {
-	Version   int    // 2
+	Version   int    // 1 or 2
 	UUID      string // as written, usually in RFC 9562 form
 	Label     string // up to 47 bytes
 	Subsystem string // up to 47 bytes
 	SeqID     uint64 // rises with every change (cryptsetup: Epoch)
-	Size      int64  // bytes of one copy: the binary header and its JSON area
+	Size      int64  // bytes of one copy: the binary header and its JSON area; 592 for LUKS1
+
+	json *jsonObject // what LUKS2 objects were read from, for changes that keep what is not known here
 
 	Copy     Copy     // the copy that was used
 	Warnings []string // what is wrong with the other copy and the like; not fatal
@@ -71,6 +78,8 @@ type Header struct {
 	Digests  []Digest
 	Tokens   []Token
 	Config   Config
+
+	luks1 *luks1Header // nil for version 2
 }
 
 // Priority says in which order keyslots are tried.
@@ -95,10 +104,10 @@ func (p Priority) String() string {
 }
 
 // Keyslot is one keyslot object (specification, section 3.2). KDF and AF are
-// set for type "luks2" only; other types are kept but cannot be unlocked.
+// set for types "luks1" and "luks2" only; other types are kept but cannot be unlocked.
 type Keyslot struct {
 	ID       int    // 0 to 31
-	Type     string // "luks2", "reencrypt", or one this package does not know
+	Type     string // "luks1", "luks2", "reencrypt", or one this package does not know
 	KeySize  int    // bytes of the key inside
 	Priority Priority
 	KDF      KDF  // turns a passphrase into the key of the area
@@ -128,7 +137,7 @@ type Area struct {
 // Segment is one area of the data device (specification, section 3.3).
 type Segment struct {
 	ID         int        // 0 to 31
-	Type       string     // "crypt", "linear", or one this package does not know
+	Type       string     // "crypt", "linear" (not encrypted), "hw-opal", or one this package does not know
 	Offset     int64      // bytes from the start of the data device
 	Size       int64      // bytes; -1: to the end of the device ("dynamic")
 	IVTweak    uint64     // added to the IV's sector number, in 512-byte units
@@ -143,6 +152,7 @@ type Integrity struct {
 	Type              string // "aead", "hmac(sha256)", ...
 	JournalEncryption string // "none", or a cipher
 	JournalIntegrity  string // "none", or a hash
+	KeySize           int    // bytes of the volume key that are for the authentication; 0: as the type has it
 }
 
 // Digest verifies a volume key and ties keyslots to segments (specification, section 3.4).
@@ -180,12 +190,25 @@ type UnlockOptions struct {
 	// is to be ignored, and one that is bound to no segment, is tried only
 	// when it is named here.
 	Slot int
-	// MaxMemoryKiB bounds the memory of the KDF; 0 means 4 GiB, cryptsetup's
-	// own limit. The memory that the process may use bounds it in any case.
-	MaxMemoryKiB int
+	// Policy bounds the cost, and says which weaknesses are accepted; the zero
+	// value is safe with a header from anyone.
+	Policy Policy
 }
 
-// Volume is an unlocked volume: its header and its key.
+// Open reads the header at the start of r (see ReadHeader) and unlocks it with
+// the passphrase (see Header.Unlock). size is the length of r in bytes, or
+// negative if it is not known. The caller closes the volume. Errors are those
+// of the two.
+func Open(ctx context.Context, r io.ReaderAt, size int64, passphrase []byte, o UnlockOptions) (*Volume, error) {
+	h, err := ReadHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return h.Unlock(ctx, r, passphrase, o)
+}
+
+// Volume is an unlocked volume: its header and its key; while the data is being
+// reencrypted, its keys.
 type Volume struct {
 	Header  *Header       // what was unlocked
 	Slot    int           // the keyslot that opened; -1 if the key was given
@@ -194,25 +217,40 @@ type Volume struct {
 
 	digest int // the digest that verified the key
 	key    *secret.Buffer
+	more   []digestKey // further keys of the data, while it is being reencrypted
+	noData error       // why the data of a volume in reencryption cannot be read with these keys
 }
 
 // Key returns the volume key itself, not a copy. It is valid until Close, and
 // panics afterwards. It lies in locked memory where the system allows.
 func (v *Volume) Key() []byte { return v.key.Bytes() }
 
-// Close clears the key. Further calls do nothing.
-func (v *Volume) Close() { v.key.Destroy() }
+// Close clears the keys. Further calls do nothing.
+func (v *Volume) Close() {
+	v.key.Destroy()
+	for _, k := range v.more {
+		k.key.Destroy()
+	}
+}
 
 // Segments returns where the data lies and how it is encrypted, as
-// Header.DataSegments does. For a key that is not the data's (an unbound
-// keyslot's) the error wraps ErrPolicy.
+// Header.DataSegments does; SegmentKey gives the key of each. For a key that is
+// not the data's (an unbound keyslot's) the error wraps ErrPolicy. Of a volume
+// in the middle of a reencryption it wraps ErrWrongPassphrase where the data
+// needs two keys and only one was found, and ErrHeaderCorrupt where the digest
+// does not vouch for what the header says of it.
 func (v *Volume) Segments() ([]Segment, error) {
 	list, err := v.Header.DataSegments()
 	if err != nil {
 		return nil, err
 	}
-	if v.Header.segmentDigest(list[0].ID).ID != v.digest {
-		return nil, fmt.Errorf("%w: the key of keyslot %d is not that of the data", ErrPolicy, v.Slot)
+	if v.noData != nil {
+		return nil, v.noData
+	}
+	for _, s := range list {
+		if s.Type == typeCrypt && v.SegmentKey(s) == nil {
+			return nil, fmt.Errorf("%w: the key of keyslot %d is not that of the data", ErrPolicy, v.Slot)
+		}
 	}
 	return list, nil
 }

@@ -10,10 +10,6 @@ import (
 // the program itself, whose buffers are allocated after the check.
 const kdfSpare = 16 << 20
 
-// maxOpenMemoryKiB is the most that Argon2 may take on opening unless the
-// caller allows another limit; cryptsetup makes no keyslots above it.
-const maxOpenMemoryKiB = 4 << 20
-
 // bound is one limit on memory.
 type bound struct {
 	bytes uint64
@@ -42,17 +38,10 @@ func AvailableMemory() (bytes uint64, why string) {
 	return least.bytes, least.why
 }
 
-// affordable returns ErrPolicy if the KDF may not, and ErrNoMemory if it
-// cannot, have its memory. maxMemoryKiB 0 stands for the default limit.
-func (k KDF) affordable(maxMemoryKiB int) error {
+// affordable returns ErrNoMemory if the KDF cannot have its memory.
+func (k KDF) affordable() error {
 	if !k.argon2() {
 		return nil
-	}
-	if maxMemoryKiB == 0 {
-		maxMemoryKiB = maxOpenMemoryKiB
-	}
-	if k.MemoryKiB > maxMemoryKiB {
-		return fmt.Errorf("%w: %s needs %d KiB of memory, more than the %d KiB allowed", ErrPolicy, k.Type, k.MemoryKiB, maxMemoryKiB)
 	}
 	have, why := availableMemory()
 	if need := uint64(k.MemoryKiB)<<10 + kdfSpare; need > have {

@@ -68,7 +68,7 @@ func TestPeersRequirements(t *testing.T) {
 	}
 	_, err = h.Unlock(t.Context(), image, []byte("blablabl"), UnlockOptions{Slot: AnySlot})
 	wantNamed(t, err, ErrUnsupported, `"req0"`)
-	_, err = h.UnlockWithKey(t.Context(), make([]byte, 32))
+	_, err = h.UnlockWithKey(t.Context(), make([]byte, 32), Policy{})
 	wantNamed(t, err, ErrUnsupported, `"req0"`)
 	_, err = h.DataSegments()
 	wantNamed(t, err, ErrUnsupported, `"req0"`)
@@ -90,7 +90,7 @@ func TestPeersUnassignedKeyslot(t *testing.T) {
 	defer u.Close()
 	_, err = u.Segments()
 	wantNamed(t, err, ErrPolicy, "keyslot 1")
-	_, err = v.Header.UnlockWithKey(t.Context(), u.Key())
+	_, err = v.Header.UnlockWithKey(t.Context(), u.Key(), Policy{})
 	wantNamed(t, err, ErrWrongPassphrase, "not the volume key")
 }
 
@@ -101,8 +101,6 @@ func TestPeersOthers(t *testing.T) {
 		word string
 	}{
 		"blkid-luks2-pv.img.xz":  {ErrNotLUKS, "lvm2"},
-		"compatimage.img.xz":     {ErrUnsupported, "LUKS version 1"},
-		"valid_header_file.xz":   {ErrUnsupported, "LUKS version 1"},
 		"img_fs_ext4.img.xz":     {ErrNotLUKS, "no LUKS magic"},
 		"img_fs_xfs.img.xz":      {ErrNotLUKS, "no LUKS magic"},
 		"luks2_valid_hdr.img.xz": {nil, ""},
@@ -130,8 +128,9 @@ func TestPeersInvalidCipher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.DataSegments()
-	wantNamed(t, err, ErrUnsupported, "capi:xts(ecb(aes-generic))-plain64")
+	if list, err := h.DataSegments(); err != nil || list[0].Cipher != "capi:xts(ecb(aes-generic))-plain64" {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 func TestPeersCompatImage(t *testing.T) {
@@ -141,6 +140,9 @@ func TestPeersCompatImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Unlock(t.Context(), image, []byte("compatkey"), UnlockOptions{Slot: AnySlot})
-	wantNamed(t, err, ErrUnsupported, "aes-cbc-essiv:sha256")
+	v, err := h.Unlock(t.Context(), image, []byte("compatkey"), UnlockOptions{Slot: AnySlot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
 }

@@ -8,20 +8,24 @@ import (
 	"github.com/xtsdisk/xtsdisk/internal/probe"
 )
 
-// ReadHeader finds the LUKS2 header at the start of r, checks it, and returns
+// ReadHeader finds the LUKS header at the start of r, checks it, and returns
 // it. size is the length of r in bytes, or negative if it is not known. Reading
 // changes nothing: a damaged copy is reported in Header.Warnings, not repaired.
 //
-// Of two whole copies the one with the higher sequence number counts, and the
-// primary if they are equal. Where the primary is damaged or gone, the
-// secondary is looked for at each of its nine possible offsets and must name
-// its own (specification, sections 2.1 and 4.5). Where the start of r carries another
+// A LUKS1 header has one copy. Of two whole copies of a LUKS2 header the one
+// with the higher sequence number counts, and the primary if they are equal.
+// Where the primary is damaged or gone, the secondary is looked for at each of
+// its nine possible offsets and must name its own (specification, sections 2.1
+// and 4.5). Where the start of r carries another
 // format's signature, a secondary copy alone is what that format has not yet
 // overwritten, and does not count.
 //
 // Errors wrap ErrNotLUKS, ErrHeaderCorrupt, ErrUnsupported (another LUKS
 // version, an unknown checksum), or are those of r.
 func ReadHeader(r io.ReaderAt, size int64) (*Header, error) {
+	if h, found, err := readLUKS1(r, size); found {
+		return h, err
+	}
 	primary, err := readCopy(r, size, Primary, 0)
 	if err == nil {
 		return newer(primary, r, size), nil
@@ -65,12 +69,12 @@ func newer(primary *Header, r io.ReaderAt, size int64) *Header {
 	secondary, err := readCopy(r, size, Secondary, primary.Size)
 	switch {
 	case err != nil:
-		primary.warn("secondary header: %v", err)
+		primary.warn("secondary header: %v; the primary is used", err)
 	case secondary.SeqID > primary.SeqID:
-		secondary.warn("the primary header is older than the secondary: sequence number %d, not %d", primary.SeqID, secondary.SeqID)
+		secondary.warn("the primary header is older than the secondary: sequence number %d, not %d; the secondary is used", primary.SeqID, secondary.SeqID)
 		return secondary
 	case secondary.SeqID < primary.SeqID:
-		primary.warn("the secondary header is older than the primary: sequence number %d, not %d", secondary.SeqID, primary.SeqID)
+		primary.warn("the secondary header is older than the primary: sequence number %d, not %d; the primary is used", secondary.SeqID, primary.SeqID)
 	}
 	return primary
 }
@@ -86,6 +90,9 @@ func findSecondary(r io.ReaderAt, size int64) (*Header, error) {
 		}
 		if damage == nil && !errors.Is(err, ErrNotLUKS) {
 			damage = err
+		}
+		if sealed := (*sealedError)(nil); errors.As(err, &sealed) {
+			return nil, err
 		}
 	}
 	return nil, damage
@@ -128,22 +135,30 @@ func readCopy(r io.ReaderAt, size int64, c Copy, byteOff int64) (*Header, error)
 	if err != nil {
 		return nil, err
 	}
-	whole := make([]byte, bin.size)
-	if n, err = readUpTo(r, whole, byteOff); err != nil {
-		return nil, err
-	}
-	if n < len(whole) {
+	if n < len(b) {
 		return nil, corrupt("%s header at offset %d has %d of its %d bytes", c, byteOff, n, bin.size)
 	}
-	return parseCopy(bin, whole, size)
-}
-
-// parseCopy checks and decodes a whole copy.
-func parseCopy(bin *binaryHeader, whole []byte, size int64) (*Header, error) {
-	if err := bin.verifyChecksum(whole); err != nil {
+	text, err := bin.readText(r, b)
+	if err != nil {
 		return nil, err
 	}
-	o, err := parseArea(whole[binarySize:])
+	h, err := parseCopy(bin, text, size)
+	if err != nil {
+		return nil, &sealedError{err}
+	}
+	return h, nil
+}
+
+// sealedError tells that a copy is damaged although its checksum is right:
+// what is in it was meant, and no other place needs to be searched.
+type sealedError struct{ error }
+
+// Unwrap gives the error itself.
+func (e *sealedError) Unwrap() error { return e.error }
+
+// parseCopy checks and decodes what is in a copy.
+func parseCopy(bin *binaryHeader, text string, size int64) (*Header, error) {
+	o, err := parseJSON(text)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +170,7 @@ func parseCopy(bin *binaryHeader, whole []byte, size int64) (*Header, error) {
 		SeqID:     bin.seqID,
 		Size:      bin.size,
 		Copy:      bin.copy,
+		json:      o,
 	}
 	if err := h.decodeHeader(o); err != nil {
 		return nil, err

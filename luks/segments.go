@@ -34,6 +34,11 @@ func (h *Header) DataSegments() ([]Segment, error) {
 	if err := h.checkRequirements(); err != nil {
 		return nil, err
 	}
+	if r, err := h.Reencryption(); err != nil {
+		return nil, err
+	} else if r != nil {
+		return r.Segments, nil
+	}
 	if len(h.Config.Requirements) > 0 {
 		return nil, unsupported("requirement %s: data cannot be opened", quote(h.Config.Requirements[0]))
 	}
@@ -59,45 +64,57 @@ func (h *Header) DataSegments() ([]Segment, error) {
 // are to be ignored (specification, section 3.3).
 const flagReencrypting = "in-reencryption"
 
-// checkSegment returns nil if this package's users can read the segment.
+// checkSegment returns nil if this package's users can read the segment of a
+// header that no reencryption is at.
 func (h *Header) checkSegment(s *Segment) error {
-	if s.Type != typeCrypt {
-		return unsupported("segment type %s", quote(s.Type))
-	}
 	if slices.Contains(s.Flags, flagReencrypting) {
 		return unsupported("segment flag %s", flagReencrypting)
+	}
+	return h.checkData(s)
+}
+
+// checkData checks what is in the segment, whatever its flags.
+func (h *Header) checkData(s *Segment) error {
+	switch s.Type {
+	case typeCrypt:
+	case typeLinear:
+		return nil
+	case typeOpal, typeOpalCrypt:
+		return unsupported("segment type %s: the drive itself encrypts it", quote(s.Type))
+	default:
+		return unsupported("segment type %s", quote(s.Type))
 	}
 	if s.Integrity != nil {
 		return unsupported("integrity %s with cipher %s", quote(s.Integrity.Type), quote(s.Cipher))
 	}
-	spec, err := sector.Parse(s.Cipher)
-	if err != nil {
+	if _, err := sector.Parse(s.Cipher); err != nil {
 		return cipherError(err)
 	}
 	if s.IVTweak%uint64(s.SectorSize/sector.UnitSize) != 0 {
 		return corrupt("iv_tweak %d is not a multiple of the sector size %d", s.IVTweak, s.SectorSize)
 	}
-	d := h.segmentDigest(s.ID)
-	if d == nil {
+	if h.segmentDigest(s.ID) == nil {
 		return corrupt("no digest names it: its key cannot be verified")
-	}
-	if n, ok := h.keySize(d); ok && !spec.ValidKeySize(n) {
-		return unsupported("cipher %s with a key of %d bytes", spec, n)
 	}
 	return nil
 }
 
 // checkSequence makes sure that segments together are one plaintext: numbered
 // from 0 without a gap, under one key, none but the last of open size, and no
-// byte in two of them.
+// byte in two of them. Plain data (linear) stands beside encrypted data only:
+// alone it would need no key.
 func (h *Header) checkSequence(list []Segment) error {
-	digest := h.segmentDigest(list[0].ID)
+	first := slices.IndexFunc(list, func(s Segment) bool { return s.Type == typeCrypt })
+	if first < 0 {
+		return unsupported("segment type %s without one of type crypt", quote(typeLinear))
+	}
+	digest := h.segmentDigest(list[first].ID)
 	for i, s := range list {
 		if s.ID != i {
 			return corrupt("segment %d is missing", i)
 		}
-		if h.segmentDigest(i) != digest {
-			return unsupported("segments 0 and %d have different keys", i)
+		if s.Type == typeCrypt && h.segmentDigest(i) != digest {
+			return unsupported("segments %d and %d have different keys", first, i)
 		}
 		if s.Size < 0 && i < len(list)-1 {
 			return corrupt("segment %d has no size and is not the last", i)

@@ -6,43 +6,18 @@ import (
 	"unicode"
 )
 
-// Summary returns the header as text for people, much as cryptsetup luksDump
-// prints it. It holds no secret. Text from the header is escaped, so that it
+// Summary returns the header as text for people, as cryptsetup luksDump prints
+// it, tabs included. What differs is deliberate: LUKS1's first line has no
+// file name, LUKS2 has a line that says which copy of the header this is, a
+// segment's IV offset is shown, no line ends in a space, and warnings follow at
+// the end. It holds no secret. Text from the header is escaped, so that it
 // cannot act on a terminal.
 func (h *Header) Summary() string {
 	s := &summary{}
-	s.line("LUKS header information")
-	s.field("Version", "%d", h.Version)
-	s.field("Epoch", "%d", h.SeqID)
-	s.field("Header copy", "%s", h.Copy)
-	s.field("Metadata area", "%d [bytes]", h.Size)
-	s.field("Keyslots area", "%d [bytes]", h.Config.KeyslotsSize)
-	s.field("UUID", "%s", printable(h.UUID))
-	s.field("Label", "%s", or(printable(h.Label), "(no label)"))
-	s.field("Subsystem", "%s", or(printable(h.Subsystem), "(no subsystem)"))
-	s.field("Flags", "%s", or(printable(strings.Join(h.Config.Flags, " ")), "(no flags)"))
-	if len(h.Config.Requirements) > 0 {
-		s.field("Requirements", "%s", printable(strings.Join(h.Config.Requirements, " ")))
-	}
-	s.line("")
-	s.line("Data segments:")
-	for i := range h.Segments {
-		s.segment(&h.Segments[i])
-	}
-	s.line("Keyslots:")
-	for i := range h.Keyslots {
-		s.keyslot(h, &h.Keyslots[i])
-	}
-	s.line("Tokens:")
-	for _, t := range h.Tokens {
-		s.object(t.ID, t.Type, "")
-		for _, id := range t.Keyslots {
-			s.sub("Keyslot", "%d", id)
-		}
-	}
-	s.line("Digests:")
-	for i := range h.Digests {
-		s.digest(&h.Digests[i])
+	if h.luks1 != nil {
+		s.luks1(h.luks1)
+	} else {
+		s.luks2(h)
 	}
 	for _, w := range h.Warnings {
 		s.line("Warning: " + printable(w))
@@ -55,10 +30,71 @@ type summary struct {
 	strings.Builder
 }
 
+func (s *summary) luks1(l *luks1Header) {
+	s.line("LUKS header information")
+	s.line("")
+	s.field("Version", "1")
+	s.field("Cipher name", "%s", printable(l.cipher))
+	s.field("Cipher mode", "%s", printable(l.mode))
+	s.field("Hash spec", "%s", printable(l.hash))
+	s.field("Payload offset", "%d", l.payload)
+	s.field("MK bits", "%d", l.keyBytes*8)
+	s.field("MK digest", "% x", l.digest)
+	s.rows("MK salt:       \t", "               \t", l.digestSalt[:])
+	s.field("MK iterations", "%d", l.digestIterations)
+	s.field("UUID", "%s", printable(l.uuid))
+	s.line("")
+	for i := range l.slots {
+		slot := &l.slots[i]
+		if !slot.active {
+			s.line(fmt.Sprintf("Key Slot %d: DISABLED", i))
+			continue
+		}
+		s.line(fmt.Sprintf("Key Slot %d: ENABLED", i))
+		s.line(fmt.Sprintf("\tIterations:         \t%d", slot.iterations))
+		s.rows("\tSalt:               \t", "\t                      \t", slot.salt[:])
+		s.line(fmt.Sprintf("\tKey material offset:\t%d", slot.material))
+		s.line(fmt.Sprintf("\tAF stripes:            \t%d", slot.stripes))
+	}
+}
+
+func (s *summary) luks2(h *Header) {
+	s.line("LUKS header information")
+	s.field("Version", "%d", h.Version)
+	s.field("Epoch", "%d", h.SeqID)
+	s.field("Header copy", "%s", h.Copy)
+	s.field("Metadata area", "%d [bytes]", h.Size)
+	s.field("Keyslots area", "%d [bytes]", h.Config.KeyslotsSize)
+	s.field("UUID", "%s", printable(h.UUID))
+	s.field("Label", "%s", or(printable(h.Label), "(no label)"))
+	s.field("Subsystem", "%s", or(printable(h.Subsystem), "(no subsystem)"))
+	s.line("Flags:       \t" + or(printable(strings.Join(h.Config.Flags, " ")), "(no flags)"))
+	if len(h.Config.Requirements) > 0 {
+		s.line("Requirements:\t" + printable(strings.Join(h.Config.Requirements, " ")))
+	}
+	s.line("")
+	s.line("Data segments:")
+	for i := range h.Segments {
+		s.segment(&h.Segments[i])
+	}
+	s.line("Keyslots:")
+	for i := range h.Keyslots {
+		s.keyslot(h, &h.Keyslots[i])
+	}
+	s.line("Tokens:")
+	for i := range h.Tokens {
+		s.token(&h.Tokens[i])
+	}
+	s.line("Digests:")
+	for i := range h.Digests {
+		s.digest(&h.Digests[i])
+	}
+}
+
 func (s *summary) line(text string) { s.WriteString(text + "\n") }
 
 func (s *summary) field(name, format string, args ...any) {
-	fmt.Fprintf(s, "%-15s%s\n", name+":", fmt.Sprintf(format, args...))
+	fmt.Fprintf(s, "%-15s\t%s\n", name+":", fmt.Sprintf(format, args...))
 }
 
 func (s *summary) object(id int, kind, note string) {
@@ -66,31 +102,50 @@ func (s *summary) object(id int, kind, note string) {
 }
 
 func (s *summary) sub(name, format string, args ...any) {
-	fmt.Fprintf(s, "        %-12s%s\n", name+":", fmt.Sprintf(format, args...))
+	fmt.Fprintf(s, "\t%-12s%s\n", name+":", fmt.Sprintf(format, args...))
+}
+
+// place is a line of a segment.
+func (s *summary) place(name, format string, args ...any) {
+	fmt.Fprintf(s, "\t%s: %s\n", name, fmt.Sprintf(format, args...))
 }
 
 func (s *summary) segment(g *Segment) {
 	s.object(g.ID, g.Type, "")
-	s.sub("offset", "%d [bytes]", g.Offset)
+	s.place("offset", "%d [bytes]", g.Offset)
 	if g.Size < 0 {
-		s.sub("length", "(whole device)")
+		s.place("length", "(whole device)")
 	} else {
-		s.sub("length", "%d [bytes]", g.Size)
+		s.place("length", "%d [bytes]", g.Size)
+	}
+	if g.Cipher != "" {
+		s.place("cipher", "%s", printable(g.Cipher))
 	}
 	if g.Type == typeCrypt {
-		s.sub("cipher", "%s", printable(g.Cipher))
-		s.sub("sector", "%d [bytes]", g.SectorSize)
-		if g.IVTweak != 0 {
-			s.sub("iv tweak", "%d", g.IVTweak)
-		}
+		s.place("sector", "%d [bytes]", g.SectorSize)
+	}
+	if g.IVTweak != 0 {
+		s.place("iv offset", "%d [512-byte units]", g.IVTweak)
 	}
 	if g.Integrity != nil {
-		s.sub("integrity", "%s", printable(g.Integrity.Type))
+		s.place("integrity", "%s", printable(g.Integrity.Type))
 	}
 	if len(g.Flags) > 0 {
-		s.sub("flags", "%s", printable(strings.Join(g.Flags, ", ")))
+		s.place("flags ", "%s", printable(strings.Join(g.Flags, ", ")))
 	}
 	s.line("")
+}
+
+func (s *summary) token(t *Token) {
+	s.object(t.ID, t.Type, "")
+	if t.Type == TokenKeyring {
+		if name, err := t.description(); err == nil {
+			s.place("Key description", "%s", printable(name))
+		}
+	}
+	for _, id := range t.Keyslots {
+		s.sub("Keyslot", "%d", id)
+	}
 }
 
 func (s *summary) keyslot(h *Header, k *Keyslot) {
@@ -102,7 +157,7 @@ func (s *summary) keyslot(h *Header, k *Keyslot) {
 	s.object(k.ID, k.Type, note)
 	s.sub("Key", "%d bits", k.KeySize*8)
 	s.sub("Priority", "%s", k.Priority)
-	if k.Type == typeLUKS2 {
+	if k.holdsKey() {
 		s.sub("Cipher", "%s", printable(k.Area.Cipher))
 		s.sub("Cipher key", "%d bits", k.Area.KeySize*8)
 		s.kdf(k.KDF)
@@ -125,12 +180,12 @@ func (s *summary) resilience(k *Keyslot) {
 		s.sub("Direction", "%s", printable(k.Direction))
 	}
 	s.sub("Resilience", "%s", printable(k.Area.Type))
-	if k.Area.Hash != "" {
+	if k.Area.Type == "checksum" { // as in cryptsetup's, not for datashift-checksum
 		s.sub("Hash", "%s", printable(k.Area.Hash))
 		s.sub("Hash data", "%d [bytes]", k.Area.SectorSize)
 	}
-	if k.Area.ShiftSize != 0 {
-		s.sub("Shift size", "%d [bytes]", k.Area.ShiftSize)
+	if k.Area.ShiftSize != 0 && k.Area.Type != "datashift-checksum" {
+		s.sub("Shift size", "%d[bytes]", k.Area.ShiftSize) // without a space in cryptsetup's, too
 	}
 }
 
@@ -159,12 +214,15 @@ func (s *summary) digest(d *Digest) {
 	s.hex("Digest", d.Value)
 }
 
-// hex writes bytes in rows of 16.
 func (s *summary) hex(name string, b []byte) {
-	const row = 16
-	for name += ":"; len(b) > 0; name = "" {
-		n := min(row, len(b))
-		fmt.Fprintf(s, "        %-12s% x\n", name, b[:n])
+	s.rows(fmt.Sprintf("\t%-12s", name+":"), fmt.Sprintf("\t%-12s", ""), b)
+}
+
+// rows writes bytes in rows of 16, behind first and then behind next.
+func (s *summary) rows(first, next string, b []byte) {
+	for lead := first; len(b) > 0; lead = next {
+		n := min(16, len(b))
+		fmt.Fprintf(s, "%s% x\n", lead, b[:n])
 		b = b[n:]
 	}
 }

@@ -18,7 +18,7 @@ func TestSummaryEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := h.Summary()
-	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }); i >= 0 {
 		t.Errorf("byte 0x%02x at %d of %q", s[i], i, s)
 	}
 	for _, want := range []string{`a\x1b[2Jb\x0d\x0ac\x202ed\xfffdé`, `1: \x1b]0;x\x07`} {

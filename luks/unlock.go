@@ -20,7 +20,13 @@ import (
 // did not open; otherwise it says why none could: ErrNoMemory, ErrPolicy,
 // ErrUnsupported, ErrKeyslotDamaged (only if every keyslot tried is measurably
 // damaged), ErrNoKeyslot, or an error of r. Its text tells of each keyslot. An
-// unknown mandatory requirement is ErrUnsupported before anything is tried.
+// unknown mandatory requirement is ErrUnsupported, and what o.Policy does not
+// allow is ErrPolicy, before anything is tried. A keyslot is refused before its
+// KDF runs, too, if its cost or that of all tried so far is beyond the policy.
+//
+// While the data is being reencrypted it may need two keys. The passphrase is
+// then tried on keyslots of the other one, too, whatever o.Slot; if none opens,
+// the volume does, and Volume.Segments says why its data cannot be read.
 //
 // passphrase is the caller's to wipe. When ctx ends, Unlock returns its error
 // at once; Argon2 cannot be stopped and goes on in the background to its end,
@@ -33,13 +39,18 @@ func (h *Header) Unlock(ctx context.Context, r io.ReaderAt, passphrase []byte, o
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Policy.Check(h); err != nil {
+		return nil, err
+	}
 	var spent time.Duration
 	var failed slotErrors
+	left := &budget{policy: o.Policy}
 	for _, k := range slots {
-		key, err := h.tryKeyslot(ctx, r, k, passphrase, o, &spent)
+		key, err := h.tryKeyslot(ctx, r, k, passphrase, left, &spent)
 		if err == nil {
 			d := h.digestOf(k.ID)
-			return &Volume{Header: h, Slot: k.ID, Unbound: len(d.Segments) == 0, KDFTime: spent, digest: d.ID, key: key}, nil
+			v := &Volume{Header: h, Slot: k.ID, Unbound: len(d.Segments) == 0, KDFTime: spent, digest: d.ID, key: key}
+			return v.withOtherKeys(ctx, r, passphrase, failed, left)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -50,12 +61,15 @@ func (h *Header) Unlock(ctx context.Context, r io.ReaderAt, passphrase []byte, o
 }
 
 // tryKeyslot checks everything that needs no KDF first.
-func (h *Header) tryKeyslot(ctx context.Context, r io.ReaderAt, k *Keyslot, passphrase []byte, o UnlockOptions, spent *time.Duration) (*secret.Buffer, error) {
+func (h *Header) tryKeyslot(ctx context.Context, r io.ReaderAt, k *Keyslot, passphrase []byte, left *budget, spent *time.Duration) (*secret.Buffer, error) {
 	d := h.digestOf(k.ID)
-	if err := k.supported(d); err != nil {
+	if err := k.supported(d, left.policy); err != nil {
 		return nil, err
 	}
-	if err := k.KDF.affordable(o.MaxMemoryKiB); err != nil {
+	if err := left.take(k.KDF, k.Area.KeySize, d); err != nil {
+		return nil, err
+	}
+	if err := k.KDF.affordable(); err != nil {
 		return nil, err
 	}
 	return k.open(ctx, r, d, passphrase, spent)
@@ -70,7 +84,7 @@ func (h *Header) candidates(slot int) ([]*Keyslot, error) {
 		switch {
 		case k == nil:
 			return nil, fmt.Errorf("%w: there is no keyslot %d", ErrNoKeyslot, slot)
-		case k.Type != typeLUKS2:
+		case !k.holdsKey():
 			return nil, fmt.Errorf("%w: keyslot %d is of type %s", ErrNoKeyslot, slot, quote(k.Type))
 		case h.digestOf(slot) == nil:
 			return nil, fmt.Errorf("%w: keyslot %d has no digest to verify its key", ErrNoKeyslot, slot)
@@ -82,7 +96,7 @@ func (h *Header) candidates(slot int) ([]*Keyslot, error) {
 		for i := range h.Keyslots {
 			k := &h.Keyslots[i]
 			d := h.digestOf(k.ID)
-			if k.Type == typeLUKS2 && k.Priority == p && d != nil && len(d.Segments) > 0 {
+			if k.holdsKey() && k.Priority == p && d != nil && len(d.Segments) > 0 {
 				out = append(out, k)
 			}
 		}
@@ -96,18 +110,26 @@ func (h *Header) candidates(slot int) ([]*Keyslot, error) {
 // UnlockWithKey returns the volume for a volume key that is known. key is
 // copied; it is checked against the digests of the segments, and
 // ErrWrongPassphrase tells that it is another volume's. Other errors are
-// ErrUnsupported and the context's.
-func (h *Header) UnlockWithKey(ctx context.Context, key []byte) (*Volume, error) {
+// ErrUnsupported, ErrPolicy and the context's.
+func (h *Header) UnlockWithKey(ctx context.Context, key []byte, p Policy) (*Volume, error) {
 	if err := h.checkRequirements(); err != nil {
 		return nil, err
 	}
+	if err := p.Check(h); err != nil {
+		return nil, err
+	}
+	left := &budget{policy: p}
 	var unable error
 	for i := range h.Digests {
 		d := &h.Digests[i]
 		if len(d.Segments) == 0 || !h.keySizeFits(d, len(key)) {
 			continue
 		}
-		if err := d.supported(); err != nil {
+		err := d.supported()
+		if err == nil {
+			err = left.takeDigest(d)
+		}
+		if err != nil {
 			unable = fmt.Errorf("digest %d: %w", d.ID, err)
 			continue
 		}
@@ -118,7 +140,8 @@ func (h *Header) UnlockWithKey(ctx context.Context, key []byte) (*Volume, error)
 		if ok {
 			b := secret.New(len(key))
 			copy(b.Bytes(), key)
-			return &Volume{Header: h, Slot: AnySlot, digest: d.ID, key: b}, nil
+			v := &Volume{Header: h, Slot: AnySlot, digest: d.ID, key: b}
+			return v.withOtherKeys(ctx, nil, nil, nil, left)
 		}
 	}
 	if unable != nil {
@@ -140,8 +163,11 @@ func (h *Header) keySizeFits(d *Digest, n int) bool {
 
 // keySize returns the length in bytes of the key of d, as its keyslots have it.
 func (h *Header) keySize(d *Digest) (int, bool) {
+	if h.luks1 != nil {
+		return h.luks1.keyBytes, true // known with every keyslot gone, too
+	}
 	for _, id := range d.Keyslots {
-		if k := h.keyslot(id); k.Type == typeLUKS2 {
+		if k := h.keyslot(id); k.holdsKey() {
 			return k.KeySize, true
 		}
 	}

@@ -2,14 +2,22 @@ package luks
 
 import (
 	"slices"
+
+	"github.com/xtsdisk/xtsdisk/internal/sector"
 )
 
 // maxKeyslotsSize is the largest keyslots area that cryptsetup makes and takes.
 const maxKeyslotsSize = 128 << 20
 
 // KeyslotsOffset returns where the keyslots area starts, in bytes: behind both
-// copies of the header.
-func (h *Header) KeyslotsOffset() int64 { return 2 * h.Size }
+// copies of a LUKS2 header, where the first keyslot lies in LUKS1.
+func (h *Header) KeyslotsOffset() int64 {
+	if h.luks1 != nil {
+		start, _ := h.luks1.areas()
+		return start
+	}
+	return 2 * h.Size
+}
 
 // End returns where the header ends, keyslots area included, in bytes.
 func (h *Header) End() int64 { return h.KeyslotsOffset() + h.Config.KeyslotsSize }
@@ -20,7 +28,7 @@ func (h *Header) Detached() bool { return h.firstData() < h.End() }
 
 // validate checks how the objects fit each other and the binary header.
 func (h *Header) validate() error {
-	checks := []func() error{h.validateConfig, h.validateAreas, h.validateDigests, h.validateTokens}
+	checks := []func() error{h.validateConfig, h.validateAreas, h.validateDigests, h.validateKeySizes, h.validateTokens}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -121,6 +129,42 @@ func (h *Header) validateDigests() error {
 	return nil
 }
 
+// validateKeySizes checks that the keyslots of a digest hold keys of one
+// length, and that the ciphers of its segments take it. PBKDF2 gives the same
+// digest for a key with zeros behind it, so nothing else would tell.
+func (h *Header) validateKeySizes() error {
+	for i := range h.Digests {
+		d := &h.Digests[i]
+		n, ok := h.keySize(d)
+		if !ok {
+			continue
+		}
+		for _, id := range d.Keyslots {
+			if k := h.keyslot(id); k.holdsKey() && k.KeySize != n {
+				return corrupt("JSON keyslots.%d.key_size: %d bytes, but another keyslot of digest %d has %d", id, k.KeySize, d.ID, n)
+			}
+		}
+		for _, id := range d.Segments {
+			if s := h.segment(id); !s.mayHaveKey(n) {
+				return corrupt("JSON segments.%d.encryption: %s does not take the %d bytes of its keyslots' key", id, quote(s.Cipher), n)
+			}
+		}
+	}
+	return nil
+}
+
+// mayHaveKey tells whether the segment's cipher takes keys of n bytes, or is
+// none that this package knows. With authentication the key has more parts.
+// What is being reencrypted belongs to the old key's digest, too, which does
+// not fit the new cipher.
+func (s *Segment) mayHaveKey(n int) bool {
+	if s.Type != typeCrypt || s.Integrity != nil || slices.Contains(s.Flags, flagReencrypting) {
+		return true
+	}
+	spec, err := sector.Parse(s.Cipher)
+	return err != nil || spec.ValidKeySize(n)
+}
+
 func (h *Header) validateTokens() error {
 	for _, t := range h.Tokens {
 		for _, id := range t.Keyslots {
@@ -159,6 +203,10 @@ func (h *Header) digestOf(keyslot int) *Digest {
 	}
 	return nil
 }
+
+// holdsKey tells whether a passphrase can open the keyslot: of the types that
+// this package knows, luks2 and LUKS1's, which alone have a split key.
+func (k *Keyslot) holdsKey() bool { return k.AF.Stripes > 0 }
 
 // materialSize is the length in bytes of a luks2 keyslot's split key.
 func (k *Keyslot) materialSize() int64 { return int64(k.AF.Stripes) * int64(k.KeySize) }

@@ -46,7 +46,7 @@ func (p *Prepared) Invalidate(ctx context.Context, st Storage) error {
 	if err := flush(st); err != nil {
 		return err
 	}
-	return clearRange(ctx, st, 0, p.layout.dataOffset)
+	return clearRange(ctx, st, 0, p.layout.size())
 }
 
 // believable tells whether a secondary copy starts at byteOff, whole or not.
@@ -60,10 +60,13 @@ func believable(r io.ReaderAt, byteOff int64) bool {
 	return err == nil
 }
 
-// Write writes the keyslots area and both copies of the header, in that order,
+// Write writes the keyslots area and all copies of the header, in that order,
 // and returns once they are durable. Invalidate has run before, unless st is
 // new and reads as zeros.
 func (p *Prepared) Write(ctx context.Context, st Storage) error {
+	if p.luks1 != nil {
+		return p.writeLUKS1(ctx, st)
+	}
 	area, end := 2*p.layout.metadata, 2*p.layout.metadata+p.layout.keyslots
 	if err := writeAt(st, p.area, area); err != nil {
 		return err
@@ -96,9 +99,12 @@ func (p *Prepared) Write(ctx context.Context, st Storage) error {
 	return nil
 }
 
-// WriteTo writes everything in front of the data, DataOffset bytes, from first
+// WriteTo writes everything in front of the data, HeaderSize bytes, from first
 // to last: for a pipe, which the data follows. A pipe has no crash to survive.
 func (p *Prepared) WriteTo(w io.Writer) (int64, error) {
+	if p.luks1 != nil {
+		return p.writeLUKS1To(w)
+	}
 	var written int64
 	put := func(r io.Reader, n int64) error {
 		m, err := io.CopyN(w, r, n)
@@ -115,7 +121,7 @@ func (p *Prepared) WriteTo(w io.Writer) (int64, error) {
 	if err := put(rand.Reader, p.layout.keyslots-int64(len(p.area))); err != nil {
 		return written, err
 	}
-	return written, put(zeroReader{}, p.layout.dataOffset-written)
+	return written, put(zeroReader{}, p.layout.size()-written)
 }
 
 type zeroReader struct{}

@@ -28,8 +28,9 @@ func newEncrypt(a *app) *cobra.Command {
 		SuggestFor: []string{"enc", "crypt", "reencrypt"},
 		Short:      "copy an image into a new encrypted volume",
 		Long: `Copies the disk image or block device SRC into the new encrypted volume DST:
-LUKS2, which cryptsetup opens too, or with --type plain one without a header.
-SRC is not changed. SRC - is stdin, DST - is stdout.
+LUKS2, which cryptsetup opens too, with --type luks1 the older LUKS1, or with
+--type plain one without a header. SRC is not changed. SRC - is stdin,
+DST - is stdout.
 
 A new DST is written under a temporary name and appears when it is complete.
 A block device DST needs --force. Holes of SRC become encrypted zeros, so the
@@ -63,7 +64,7 @@ func (v *encryptVerb) run(ctx context.Context, src, dst string) error {
 		return err
 	}
 	o := volume.EncryptOptions{
-		Src: src, Dst: dst, Stdin: v.a.io.in, Stdout: v.a.io.out,
+		Src: src, Dst: dst, Header: v.volume.header, Stdin: v.a.io.in, Stdout: v.a.io.out,
 		Pad: v.pad, Force: v.force, Direct: v.direct,
 		Progress: m.set, Warn: v.a.warn,
 	}
@@ -81,7 +82,7 @@ func (v *encryptVerb) run(ctx context.Context, src, dst string) error {
 	if v.a.json {
 		return printJSON(v.a.io.out, newJobReport(src, dst, r))
 	}
-	v.a.note("%s", encryptSummary(dst, r))
+	v.a.note("%s", encryptSummary(dst, v.volume.header, v.volume.use, r))
 	return nil
 }
 
@@ -115,7 +116,7 @@ func (v *encryptVerb) prepare(m *meter, dst string, o *volume.EncryptOptions) (*
 	return k, nil
 }
 
-func encryptSummary(dst string, r volume.Report) string {
+func encryptSummary(dst, header, use string, r volume.Report) string {
 	if dst == stdinName {
 		dst = "stdout"
 	}
@@ -126,7 +127,7 @@ func encryptSummary(dst string, r volume.Report) string {
 	if r.Padding > 0 {
 		padding = fmt.Sprintf("%d bytes of zeros added at the end", r.Padding)
 	}
-	return sentence(fmt.Sprintf("%s: encrypted %s", dst, timing(r)), fmt.Sprintf("sectors of %d bytes", r.SectorSize), holes, padding)
+	return sentence(fmt.Sprintf("%s: encrypted %s", dst, timing(r)), apart(header), sectors(r, use), holes, padding)
 }
 
 // explain adds what to do to errors that need the arguments for it.

@@ -29,6 +29,7 @@ const (
 	exitAuth        exitCode = 8
 	exitMemory      exitCode = 9
 	exitNotVolume   exitCode = 10
+	exitDiffers     exitCode = 11
 	exitHangup      exitCode = 129
 	exitInterrupted exitCode = 130
 	exitClosedPipe  exitCode = 141
@@ -54,6 +55,7 @@ var exitCodes = []struct {
 	{exitAuth, "authentication", "authentication failure: data was tampered with or damaged", "-"},
 	{exitMemory, "no-memory", "not enough memory for the key derivation", "3"},
 	{exitNotVolume, "not-a-volume", "no volume of a known format", "1"},
+	{exitDiffers, "differs", "the headers differ (header diff)", "-"},
 	{exitHangup, "hangup", "SIGHUP", "-"},
 	{exitInterrupted, "interrupted", "SIGINT (Ctrl-C)", "-"},
 	{exitClosedPipe, "closed-pipe", "the reader of the output went away (SIGPIPE)", "-"},
@@ -80,6 +82,11 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
+// reported is an exit code whose reason stands in the report on stdout.
+type reported struct{ code exitCode }
+
+func (r *reported) Error() string { return "the report says why: " + r.code.name() }
+
 // sentinels maps the decisions of the packages below to codes. The first that
 // matches counts, so the narrow ones come first.
 var sentinels = []struct {
@@ -89,9 +96,12 @@ var sentinels = []struct {
 	{luks.ErrNoMemory, exitMemory},
 	{luks.ErrWrongPassphrase, exitPassphrase},
 	{luks.ErrNoKeyslot, exitPassphrase},
+	{luks.ErrNoKey, exitPassphrase},
 	{luks.ErrKeyslotDamaged, exitDamaged},
 	{luks.ErrHeaderCorrupt, exitDamaged},
+	{luks.ErrDamagedCopy, exitDamaged},
 	{volume.ErrTruncated, exitDamaged},
+	{volume.ErrUnrecoverable, exitDamaged},
 	{luks.ErrNotLUKS, exitNotVolume},
 	{luks.ErrUnsupported, exitUnsupported},
 	{luks.ErrPolicy, exitRefused},
@@ -99,6 +109,7 @@ var sentinels = []struct {
 	{volume.ErrSame, exitRefused},
 	{volume.ErrIsLUKS, exitRefused},
 	{volume.ErrDetached, exitUsage},
+	{volume.ErrTable, exitDamaged},
 	{lock.ErrInUse, exitRefused},
 	{volume.ErrNoSpace, exitIO},
 	{volume.ErrSize, exitUsage},
@@ -123,6 +134,10 @@ func codeOf(err, cause error) exitCode {
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		return exitClosedPipe
+	}
+	var said *reported
+	if errors.As(err, &said) {
+		return said.code
 	}
 	var f *failure
 	if errors.As(err, &f) && f.code != exitOK {

@@ -45,12 +45,13 @@ func TestCryptsetupCommandLines(t *testing.T) {
 	}
 	opened := 0
 	for _, f := range manifest.Fixtures {
-		if strings.HasPrefix(f.Name, "plain-") || strings.HasPrefix(f.Name, "luks2-detached") || strings.HasPrefix(f.Name, "luks2-keyfile-") {
+		if strings.HasPrefix(f.Name, "plain-") || strings.HasPrefix(f.Name, "luks2-detached") || strings.HasPrefix(f.Name, "luks2-keyfile-") ||
+			strings.HasPrefix(f.Name, "luks2-reenc-") || strings.HasPrefix(f.Name, "luks2-encrypt-") || strings.HasPrefix(f.Name, "luks2-decrypt-") {
 			opened++
 			t.Run(f.Name, func(t *testing.T) { f.open(t) })
 		}
 	}
-	if opened < 8 {
+	if opened < 17 {
 		t.Errorf("only %d fixtures were tried", opened)
 	}
 }

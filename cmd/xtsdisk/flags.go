@@ -14,13 +14,14 @@ import (
 // verb's own and come first.
 const (
 	flagsKeys   = "Passphrase and keys"
+	flagsNewKey = "The new passphrase"
 	flagsVolume = "The volume"
 	flagsKDF    = "Cost of the passphrase (keyslot)"
 	flagsPlain  = "Only for --type plain"
 	flagsRun    = "Messages and speed"
 )
 
-var flagGroups = []string{"", flagsKeys, flagsVolume, flagsKDF, flagsPlain, flagsRun}
+var flagGroups = []string{"", flagsKeys, flagsNewKey, flagsVolume, flagsKDF, flagsPlain, flagsRun}
 
 const groupAnnotation = "xtsdisk-group"
 
@@ -71,7 +72,7 @@ func flagLine(f *pflag.Flag) (names, usage string) {
 		names += " " + value
 	}
 	switch {
-	case f.DefValue == "" || f.DefValue == "false" || f.DefValue == "0" || f.DefValue == "-1":
+	case slices.Contains([]string{"", "false", "0", "-1", "0s"}, f.DefValue):
 	default:
 		usage += fmt.Sprintf(" (default %s)", f.DefValue)
 	}
@@ -79,7 +80,7 @@ func flagLine(f *pflag.Flag) (names, usage string) {
 }
 
 // mayBeEmpty are the options for which an empty text is a value.
-var mayBeEmpty = []string{"label", "subsystem", "level"}
+var mayBeEmpty = []string{"label", "subsystem", "flags", "level"}
 
 // checkValues refuses options that are there without a value, as a script's
 // variable that is not set makes them: taken for left away they would make

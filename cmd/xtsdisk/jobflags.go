@@ -47,6 +47,7 @@ type jobReport struct {
 	Zeros      int64    `json:"zero_bytes"`    // of those, left as holes of the target
 	Padding    int64    `json:"padding_bytes"` // of those, added at the end
 	SectorSize int      `json:"sector_size"`
+	SectorWhy  string   `json:"sector_size_reason,omitempty"` // if it was chosen
 	DataOffset int64    `json:"data_offset"`
 	KDF        float64  `json:"kdf_seconds"`
 	Data       float64  `json:"data_seconds"`
@@ -58,7 +59,7 @@ func newJobReport(source, target string, r volume.Report) jobReport {
 	return jobReport{
 		Schema: schemaVersion, Source: source, Target: target,
 		Bytes: r.Bytes, Holes: r.HoleBytes, Zeros: r.ZeroBytes, Padding: r.Padding,
-		SectorSize: r.SectorSize, DataOffset: r.DataOffset,
+		SectorSize: r.SectorSize, SectorWhy: r.SectorReason, DataOffset: r.DataOffset,
 		KDF: r.KDFTime.Seconds(), Data: r.DataTime.Seconds(), Sync: r.SyncTime.Seconds(),
 		Warnings: append([]string{}, r.Warnings...),
 	}

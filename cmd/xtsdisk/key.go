@@ -19,7 +19,9 @@ func newKey(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "passphrases and keys of a volume",
-		Long:  "Works with the keyslots and the volume key of a LUKS volume.",
+		Long: `Works with the keyslots and the volume key of a LUKS volume. A header is
+changed so that a crash leaves it as it was or as it is to be, under the lock
+that cryptsetup takes too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownVerb(a, cmd, args[0])
@@ -28,7 +30,8 @@ func newKey(a *app) *cobra.Command {
 		},
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(newKeyTest(a), newKeyExport(a))
+	cmd.AddCommand(newKeyList(a), newKeyAdd(a), newKeyChange(a), newKeyRemove(a), newKeyKill(a), newKeyPriority(a),
+		newKeyConvert(a), newKeyTest(a), newKeyExport(a), newKeyRecovery(a))
 	return cmd
 }
 
@@ -107,8 +110,8 @@ func newKeyExport(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export VOL FILE",
 		Short: "write the volume key to a file",
-		Long: `Writes the volume key of the LUKS volume VOL to the new file FILE, readable only
-by you. Who has this file can read the volume, whatever becomes of its
+		Long: `Writes the volume key of the LUKS volume VOL to the new file FILE, readable
+only by you. Who has this file can read the volume, whatever becomes of its
 passphrases; --volume-key-file takes it.`,
 		Example: `  xtsdisk key export disk.luks disk.volume-key
   xtsdisk decrypt --volume-key-file disk.volume-key disk.luks disk.img`,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xtsdisk/xtsdisk/device/volume"
 	"github.com/xtsdisk/xtsdisk/internal/secret"
 )
 
@@ -29,6 +30,8 @@ type app struct {
 	io   stdio
 	self string // how the program was invoked, for commands shown to the user
 	json bool   // the verb was asked for a JSON report
+
+	inside volume.Inside // where in VOL the volume lies: --at, --partition
 
 	quiet   bool
 	verbose bool
@@ -51,8 +54,14 @@ var verbs = []struct {
 	{groupImages, newEncrypt},
 	{groupImages, newDecrypt},
 	{groupVolumes, newFormat},
+	{groupVolumes, newDump},
+	{groupVolumes, newIdentify},
+	{groupVolumes, newDoctor},
+	{groupVolumes, newConfig},
+	{groupVolumes, newHeader},
 	{groupUse, newCat},
 	{groupKeys, newKey},
+	{groupKeys, newToken},
 	{groupMeasure, newVersion},
 	{groupNone, newCompletion},
 	{groupNone, newMan},

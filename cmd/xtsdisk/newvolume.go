@@ -37,7 +37,7 @@ func (n *newVolumeFlags) check(dst string, dataFromStdin bool) error {
 	if err := checkDescriptor(n.volume.volumeKeyFile); err != nil {
 		return err
 	}
-	if err := checkSpared(dst, append(n.keys.files(), n.volume.volumeKeyFile)...); err != nil {
+	if err := checkSpared(dst, append(n.keys.files(), n.volume.volumeKeyFile, n.volume.header)...); err != nil {
 		return err
 	}
 	if !n.volume.plain() {

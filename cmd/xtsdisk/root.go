@@ -87,6 +87,9 @@ func (a *app) begin(cmd *cobra.Command) error {
 	if err := checkValues(cmd); err != nil {
 		return err
 	}
+	if err := a.readInside(cmd); err != nil {
+		return err
+	}
 	if a.level != "" {
 		if err := os.Setenv("XTSDISK_LEVEL", a.level); err != nil {
 			return err
@@ -187,6 +190,35 @@ func writeHelp(out io.Writer, cmd *cobra.Command) error {
 	return err
 }
 
+// topVerbs are the verbs of a group, those that have verbs of their own as one.
+func topVerbs(root *cobra.Command, group string) []*cobra.Command {
+	var list []*cobra.Command
+	for _, c := range root.Commands() {
+		if c.Annotations[groupAnnotation] == group && !c.Hidden && c.Name() != "help" {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// writeVerbLine is a verb in the program's help: a verb that has others below
+// it with their names.
+func writeVerbLine(w io.Writer, c *cobra.Command) {
+	if !c.HasSubCommands() {
+		fmt.Fprintf(w, "  %-22s %s\n", usageOf(c), c.Short)
+		return
+	}
+	var names []string
+	for _, sub := range leaves(c) {
+		names = append(names, sub.Name())
+	}
+	lines := wrap(strings.Join(names, ", "), 79-25)
+	fmt.Fprintf(w, "  %-22s %s\n", c.Name()+" ...", lines[0])
+	for _, line := range lines[1:] {
+		fmt.Fprintf(w, "  %-22s %s\n", "", line)
+	}
+}
+
 func writeVerbHelp(w io.Writer, cmd *cobra.Command) {
 	fmt.Fprintf(w, "%s\n\nUsage: xtsdisk %s [OPTIONS]\n", cmd.Long, usageOf(cmd))
 	if cmd.HasAvailableSubCommands() {
@@ -245,10 +277,10 @@ func wrap(text string, width int) []string {
 func writeRootHelp(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "%s\n\nUsage: xtsdisk VERB [ARGUMENTS] [OPTIONS]\n\n", root.Long)
 	for _, group := range verbGroups {
-		if list := verbsIn(root, group); len(list) > 0 {
+		if list := topVerbs(root, group); len(list) > 0 {
 			fmt.Fprintf(w, "%s\n", group)
 			for _, c := range list {
-				fmt.Fprintf(w, "  %-22s %s\n", usageOf(c), c.Short)
+				writeVerbLine(w, c)
 			}
 		}
 	}

@@ -29,12 +29,22 @@ type keyFlags struct {
 	passphraseFile string
 	passphraseFD   int
 	tries          int
+	allowEmpty     bool // a new passphrase may be empty
 
-	fs *pflag.FlagSet
+	names *keyFlagNames
+	fs    *pflag.FlagSet
 }
 
+// keyFlagNames are the names of the options.
+type keyFlagNames struct{ keyFile, offset, size, passphraseFile, passphraseFD string }
+
+var (
+	keyNames    = keyFlagNames{"key-file", "keyfile-offset", "keyfile-size", "passphrase-file", "passphrase-fd"}
+	newKeyNames = keyFlagNames{"new-keyfile", "new-keyfile-offset", "new-keyfile-size", "new-passphrase-file", "new-passphrase-fd"}
+)
+
 func (k *keyFlags) register(fs *pflag.FlagSet, retry bool) {
-	k.fs = fs
+	k.fs, k.names = fs, &keyNames
 	k.offset, k.size = bytesFlag(), bytesFlag()
 	inGroup(fs, flagsKeys, func() {
 		fs.StringVarP(&k.keyFile, "key-file", "d", "", "`FILE`: its exact bytes are the passphrase; - is stdin")
@@ -45,6 +55,20 @@ func (k *keyFlags) register(fs *pflag.FlagSet, retry bool) {
 		if retry {
 			fs.IntVarP(&k.tries, "tries", "T", 3, "`N`: how often the terminal is asked")
 		}
+	})
+}
+
+// registerNew adds the options for a second passphrase, the one to be set.
+func (k *keyFlags) registerNew(fs *pflag.FlagSet) {
+	k.fs, k.names = fs, &newKeyNames
+	k.offset, k.size = bytesFlag(), bytesFlag()
+	inGroup(fs, flagsNewKey, func() {
+		fs.StringVar(&k.keyFile, k.names.keyFile, "", "`FILE`: its exact bytes are the new passphrase; - is stdin")
+		fs.Var(&k.offset, k.names.offset, "bytes to skip in that file")
+		fs.Var(&k.size, k.names.size, "bytes to read from that file")
+		fs.StringVar(&k.passphraseFile, k.names.passphraseFile, "", "`FILE`: holds the new passphrase; one newline at its end is dropped")
+		fs.IntVar(&k.passphraseFD, k.names.passphraseFD, -1, "`N`: the same from a file descriptor that is open")
+		fs.BoolVar(&k.allowEmpty, "force-empty", false, "set an empty passphrase, which protects nothing")
 	})
 }
 
@@ -68,7 +92,7 @@ func (k *key) typed() bool { return k.from == "" }
 // given lists the options that name a source of the passphrase.
 func (k *keyFlags) given() []string {
 	var names []string
-	for _, name := range []string{"key-file", "passphrase-file", "passphrase-fd"} {
+	for _, name := range []string{k.names.keyFile, k.names.passphraseFile, k.names.passphraseFD} {
 		if k.fs.Changed(name) {
 			names = append(names, "--"+name)
 		}
@@ -83,22 +107,21 @@ func (k *keyFlags) check(dataFromStdin bool) error {
 	if len(given) > 1 {
 		return usagef("give one of them only", "%s both say where the passphrase comes from", joinWords(given, "and"))
 	}
-	for _, name := range []string{"keyfile-offset", "keyfile-size"} {
-		if k.fs.Changed(name) && !k.fs.Changed("key-file") {
-			return usagef("add --key-file FILE, or leave it away", "--%s needs --key-file", name)
+	for _, name := range []string{k.names.offset, k.names.size} {
+		if k.fs.Changed(name) && !k.fs.Changed(k.names.keyFile) {
+			return usagef("add --"+k.names.keyFile+" FILE, or leave it away", "--%s needs --%s", name, k.names.keyFile)
 		}
 	}
-	if k.fs.Changed("tries") && k.tries < 1 {
+	if k.names == &keyNames && k.fs.Changed("tries") && k.tries < 1 {
 		return usagef("1 asks once", "--tries %d", k.tries)
 	}
-	if k.fs.Changed("keyfile-size") && k.size.bytes == 0 {
-		return usagef("leave it away to read the whole file", "--keyfile-size 0 reads nothing")
+	if k.fs.Changed(k.names.size) && k.size.bytes == 0 {
+		return usagef("leave it away to read the whole file", "--%s 0 reads nothing", k.names.size)
 	}
-	if k.fs.Changed("passphrase-fd") && k.passphraseFD < 0 {
-		return usagef("such as --passphrase-fd 3, with the shell's 3<FILE", "--passphrase-fd %d is not a file descriptor", k.passphraseFD)
-	}
-	if k.fs.Changed("passphrase-fd") {
-		if err := checkInherited("--passphrase-fd "+strconv.Itoa(k.passphraseFD), k.passphraseFD); err != nil {
+	if fd := "--" + k.names.passphraseFD; k.fs.Changed(k.names.passphraseFD) && k.passphraseFD < 0 {
+		return usagef("such as "+fd+" 3, with the shell's 3<FILE", "%s %d is not a file descriptor", fd, k.passphraseFD)
+	} else if k.fs.Changed(k.names.passphraseFD) {
+		if err := checkInherited(fd+" "+strconv.Itoa(k.passphraseFD), k.passphraseFD); err != nil {
 			return err
 		}
 	}
@@ -117,7 +140,7 @@ func (k *keyFlags) check(dataFromStdin bool) error {
 // usesStdin also sees through other names of standard input, such as
 // /dev/stdin.
 func (k *keyFlags) usesStdin() bool {
-	if k.fs.Changed("passphrase-fd") && k.passphraseFD == 0 {
+	if k.fs.Changed(k.names.passphraseFD) && k.passphraseFD == 0 {
 		return true
 	}
 	for _, name := range []string{k.keyFile, k.passphraseFile} {
@@ -180,7 +203,7 @@ func checkSpared(dst string, files ...string) error {
 // files are where the passphrase comes from.
 func (k *keyFlags) files() []string {
 	list := []string{k.keyFile, k.passphraseFile}
-	if k.fs.Changed("passphrase-fd") {
+	if k.fs.Changed(k.names.passphraseFD) {
 		list = append(list, "/dev/fd/"+strconv.Itoa(k.passphraseFD))
 	}
 	return list
@@ -190,14 +213,14 @@ func (k *keyFlags) files() []string {
 func (k *keyFlags) read(a *app, what string, again bool) (*key, error) {
 	defer a.tellUnlocked()
 	switch {
-	case k.fs.Changed("key-file"):
+	case k.fs.Changed(k.names.keyFile):
 		return k.readKeyFile(a)
-	case k.fs.Changed("passphrase-file"):
+	case k.fs.Changed(k.names.passphraseFile):
 		return readPassphraseFile(a, k.passphraseFile)
-	case k.fs.Changed("passphrase-fd"):
+	case k.fs.Changed(k.names.passphraseFD):
 		return k.readDescriptor(a)
 	case again:
-		buf, err := promptTwice(a, what)
+		buf, err := promptTwice(a, what, k.allowEmpty)
 		return &key{Buffer: buf}, err
 	}
 	buf, err := prompt(a, "Passphrase for "+what+": ")
@@ -208,7 +231,7 @@ func (k *keyFlags) read(a *app, what string, again bool) (*key, error) {
 // passphrase.
 func (k *keyFlags) readNew(a *app, what string) (*key, error) {
 	got, err := k.read(a, what, true)
-	if err == nil && got.Len() == 0 {
+	if err == nil && got.Len() == 0 && !k.allowEmpty {
 		got.Destroy()
 		return nil, refusef("put a passphrase or random bytes into it, such as  head -c 32 /dev/urandom > FILE", "%s is empty: it protects nothing", got.from)
 	}
@@ -218,10 +241,10 @@ func (k *keyFlags) readNew(a *app, what string) (*key, error) {
 func (k *keyFlags) readDescriptor(a *app) (*key, error) {
 	f := os.NewFile(uintptr(k.passphraseFD), "passphrase-fd")
 	if f == nil {
-		return nil, usagef("", "--passphrase-fd %d is not a file descriptor", k.passphraseFD)
+		return nil, usagef("", "--%s %d is not a file descriptor", k.names.passphraseFD, k.passphraseFD)
 	}
 	if _, err := f.Stat(); err != nil {
-		return nil, usagef(fmt.Sprintf("in a shell, open it with %d<FILE", k.passphraseFD), "--passphrase-fd %d: no file is open there", k.passphraseFD)
+		return nil, usagef(fmt.Sprintf("in a shell, open it with %d<FILE", k.passphraseFD), "--%s %d: no file is open there", k.names.passphraseFD, k.passphraseFD)
 	}
 	return passphraseFrom(interruptible{a.ctx, f}, fmt.Sprintf("file descriptor %d", k.passphraseFD))
 }
@@ -241,13 +264,13 @@ func (k *keyFlags) readKeyFile(a *app) (*key, error) {
 	}
 	defer closeQuietly(f)
 	if n, err := skip(f, k.offset.bytes); errors.Is(err, io.EOF) {
-		return nil, usagef("", "%s has %d bytes, --keyfile-offset %d lies behind its end", what, n, k.offset.bytes)
+		return nil, usagef("", "%s has %d bytes, --%s %d lies behind its end", what, n, k.names.offset, k.offset.bytes)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, plainPathError(err))
 	}
 	limit, want := int64(maxKeyFile), k.size.bytes
 	if want > maxKeyFile {
-		return nil, usagef("", "--keyfile-size %d is more than 8 MiB", want)
+		return nil, usagef("", "--%s %d is more than 8 MiB", k.names.size, want)
 	}
 	if want > 0 {
 		limit = want
@@ -258,11 +281,11 @@ func (k *keyFlags) readKeyFile(a *app) (*key, error) {
 	}
 	if want == 0 && more {
 		buf.Destroy()
-		return nil, usagef("is it the right file? --keyfile-size N uses its first N bytes", "%s is longer than 8 MiB", what)
+		return nil, usagef("is it the right file? --"+k.names.size+" N uses its first N bytes", "%s is longer than 8 MiB", what)
 	}
 	if n := int64(buf.Len()); n < want {
 		buf.Destroy()
-		return nil, usagef("is it the right file, and whole?", "%s is too short: %d bytes after the offset, --keyfile-size asks for %d", what, n, want)
+		return nil, usagef("is it the right file, and whole?", "%s is too short: %d bytes after the offset, --%s asks for %d", what, n, k.names.size, want)
 	}
 	b := buf.Bytes()
 	return &key{Buffer: buf, from: what, keyFile: true, newline: len(b) > 0 && b[len(b)-1] == '\n'}, nil

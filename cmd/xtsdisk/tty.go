@@ -58,14 +58,14 @@ func prompt(a *app, text string) (*secret.Buffer, error) {
 }
 
 // promptTwice asks for a new passphrase until both answers agree.
-func promptTwice(a *app, what string) (*secret.Buffer, error) {
+func promptTwice(a *app, what string, allowEmpty bool) (*secret.Buffer, error) {
 	const tries = 3
 	for try := 1; ; try++ {
 		first, err := prompt(a, "New passphrase for "+what+": ")
 		if err != nil {
 			return nil, err
 		}
-		if first.Len() == 0 {
+		if first.Len() == 0 && !allowEmpty {
 			first.Destroy()
 			return nil, refusef("type a passphrase, or use a key file: --key-file FILE", "an empty passphrase protects nothing")
 		}

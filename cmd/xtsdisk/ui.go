@@ -66,6 +66,9 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) exitCode {
 	if cause != nil {
 		err = cause
 	}
+	if said := (*reported)(nil); errors.As(err, &said) {
+		return code
+	}
 	message := oneLine(err)
 	verb := verbName(cmd)
 	if verb != "" {

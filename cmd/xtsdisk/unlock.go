@@ -21,6 +21,9 @@ type openFlags struct {
 	volumeKeyFile string
 	header        string
 	slot          int
+	token         int
+	policy        policyFlags
+	slotIsNew     bool // --key-slot was that of a keyslot to be made
 	withoutHeader bool // the verb knows --type plain
 }
 
@@ -31,8 +34,11 @@ func (o *openFlags) register(cmd *cobra.Command, plain bool) {
 	inGroup(fs, flagsKeys, func() {
 		fs.StringVar(&o.volumeKeyFile, "volume-key-file", "", "`FILE`: holds the volume key, instead of a passphrase")
 		fs.IntVarP(&o.slot, "key-slot", "S", luks.AnySlot, "`N`: try this keyslot only")
+		fs.IntVar(&o.token, "token-id", luks.AnyToken, "`N`: take the passphrase from this token's key in the kernel's keyring")
 		fs.StringVar(&o.header, "header", "", "`FILE`: holds the LUKS header, if it is detached")
 	})
+	registerInside(cmd)
+	o.policy.register(fs)
 	o.withoutHeader = plain
 	if plain {
 		o.volume.registerOpen(cmd)
@@ -45,10 +51,13 @@ func (o *openFlags) check() error {
 			return err
 		}
 	}
-	if fs := o.keys.fs; fs.Changed("key-slot") && (o.slot < 0 || o.slot > 31) {
+	if fs := o.keys.fs; fs.Changed("key-slot") && !o.slotIsNew && (o.slot < 0 || o.slot > 31) {
 		return usagef("", "--key-slot %d: keyslots are 0 to 31", o.slot)
 	}
 	if err := checkDescriptor(o.volumeKeyFile); err != nil {
+		return err
+	}
+	if err := o.checkToken(); err != nil {
 		return err
 	}
 	if given := o.keys.given(); o.volumeKeyFile != "" && len(given) > 0 {
@@ -57,19 +66,55 @@ func (o *openFlags) check() error {
 	return o.keys.check(false)
 }
 
+// checkToken checks --token-id.
+func (o *openFlags) checkToken() error {
+	if !o.keys.fs.Changed("token-id") {
+		return nil
+	}
+	if o.token < 0 || o.token > 31 {
+		return usagef("", "--token-id %d: tokens are 0 to 31", o.token)
+	}
+	other := o.keys.given()
+	if o.volumeKeyFile != "" {
+		other = append(other, "--volume-key-file")
+	}
+	if len(other) > 0 {
+		return usagef("give one of them only", "--token-id and %s contradict each other", other[0])
+	}
+	return nil
+}
+
 // open runs job, which opens the volume name with the options it is given. A
 // wrong passphrase typed on the terminal is asked for again.
 func (o *openFlags) open(a *app, name string, job func(volume.OpenOptions) error) error {
+	return o.openKept(a, name, func(opts volume.OpenOptions, k *opening) error {
+		err := job(opts)
+		if err == nil {
+			k.destroy()
+		}
+		return err
+	})
+}
+
+// openKept is open for a job that needs the secret itself, which is the job's
+// to destroy if it succeeds.
+func (o *openFlags) openKept(a *app, name string, job func(volume.OpenOptions, *opening) error) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	policy, err := o.policy.policy()
+	if err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
-		opts := volume.OpenOptions{Slot: o.slot, Header: o.header, Warn: a.warn}
+		opts := volume.OpenOptions{Slot: o.slot, Version: o.volume.openVersion(), Header: o.header, Inside: a.inside, Policy: policy, Warn: a.warn}
 		k, err := o.prepare(a, name, &opts)
 		if err != nil {
 			return err
 		}
-		err = job(opts)
+		if err = job(opts, k); err == nil {
+			return nil
+		}
 		typed := k.key != nil && k.key.typed()
 		again := typed && try < o.keys.tries && errors.Is(err, luks.ErrWrongPassphrase)
 		if !again {
@@ -110,6 +155,10 @@ func (o *openFlags) prepare(a *app, name string, opts *volume.OpenOptions) (*ope
 		}
 		return k, nil
 	}
+	if o.keys.fs.Changed("token-id") {
+		opts.Token = &o.token
+		return k, nil
+	}
 	if o.volumeKeyFile != "" {
 		var err error
 		if k.volumeKey, err = readVolumeKey(a, o.volumeKeyFile); err != nil {
@@ -130,7 +179,7 @@ func (o *openFlags) prepare(a *app, name string, opts *volume.OpenOptions) (*ope
 // explain adds to a wrong passphrase what is known of where it came from.
 func (k *opening) explain(a *app, err error) error {
 	if !errors.Is(err, luks.ErrWrongPassphrase) {
-		return err
+		return explainPolicy(err)
 	}
 	switch {
 	case k.volumeKey != nil:
@@ -184,6 +233,8 @@ func (o *openFlags) explainSource(a *app, name, dst string, err error) error {
 		return withHint(err, "%s is a folder; name a volume in it", name)
 	case errors.Is(err, volume.ErrSize) && strings.HasPrefix(err.Error(), name+":"):
 		return withHint(err, "is it the right file, whole, with the right --offset and --size?")
+	case errors.Is(err, luks.ErrUnsupported) && strings.Contains(err.Error(), `requirement "online-reencrypt`):
+		return withHint(err, "finish its reencryption first:  cryptsetup reencrypt --resume-only %s", shellQuote(name))
 	case errors.Is(err, luks.ErrUnsupported):
 		return withHint(err, "this version cannot open it; cryptsetup may, where there is device-mapper")
 	case errors.Is(err, luks.ErrNotLUKS) && !o.withoutHeader:

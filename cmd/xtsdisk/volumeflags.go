@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 
 // The values of --type.
 const (
+	typeLUKS1 = "luks1"
 	typeLUKS2 = "luks2"
 	typeLUKS  = "luks"
 	typePlain = "plain"
@@ -35,6 +35,10 @@ type volumeFlags struct {
 	skip, size    size
 	ivLarge       bool
 	volumeKeyFile string
+	keyslotCipher string
+	keyslotBits   int
+	header        string // to make, detached; "": in the volume
+	use           string // --for
 	kdf           kdfFlags
 
 	fs *pflag.FlagSet
@@ -42,7 +46,8 @@ type volumeFlags struct {
 
 // what may be given with one type only.
 var (
-	luksOnly  = []string{"label", "uuid", "subsystem", "luks2-metadata-size", "luks2-keyslots-size", "volume-key-file", "key-slot", "header", "pbkdf", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations", "iter-time"}
+	luksOnly  = []string{"label", "uuid", "subsystem", "luks2-metadata-size", "luks2-keyslots-size", "volume-key-file", "key-slot", "header", "max-kdf-memory", "max-kdf-time", "pbkdf", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations", "iter-time", "keyslot-cipher", "keyslot-key-size", "target-memory", "target-cpus", "for"}
+	luks2Only = []string{"label", "subsystem", "luks2-metadata-size", "luks2-keyslots-size", "pbkdf-memory", "pbkdf-parallel", "keyslot-cipher", "keyslot-key-size", "target-memory", "target-cpus"}
 	plainOnly = []string{"skip", "size", "iv-large-sectors"}
 	// stored in a LUKS header, so not to be given when opening one
 	stored = []string{"cipher", "key-size", "hash", "sector-size", "offset"}
@@ -52,28 +57,34 @@ var (
 func (v *volumeFlags) registerNew(cmd *cobra.Command, plain bool) {
 	fs := cmd.Flags()
 	v.fs, v.offset, v.metadataSize, v.keyslotsSize = fs, sectorsFlag(), bytesFlag(), bytesFlag()
-	types := "luks2"
+	types := "luks1 or luks2"
 	if plain {
-		types = "luks2 or plain"
+		types = "luks1, luks2 or plain"
 	}
 	inGroup(fs, flagsVolume, func() {
 		fs.StringVarP(&v.kind, "type", "M", typeLUKS2, "`TYPE`: "+types)
 		fs.StringVarP(&v.cipher, "cipher", "c", "", "`CIPHER`: cipher, mode and IV; for LUKS aes-xts-plain64 unless given")
 		fs.IntVarP(&v.keySize, "key-size", "s", 0, "`BITS`: length of the volume key; for LUKS 512 unless given")
 		fs.StringVar(&v.hash, "hash", "", "`HASH`: of the keyslot and the key's digest, for LUKS sha256 unless given; for plain of the passphrase (NAME, NAME:LENGTH or plain)")
-		fs.IntVar(&v.sectorSize, "sector-size", 0, "`BYTES`: encryption sector size; for LUKS chosen from what is on the image unless given")
+		fs.Var((*sectorValue)(&v.sectorSize), "sector-size", "encryption sector size: 512, 1024, 2048, 4096, or for LUKS auto, which is chosen by what it is for, and said")
 		fs.VarP(&v.offset, "offset", "o", "start of the data in the volume: 512-byte sectors, or a number with suffix")
 		fs.StringVar(&v.label, "label", "", "`TEXT`: to find the volume by")
 		fs.StringVar(&v.subsystem, "subsystem", "", "`TEXT`: names what uses the volume")
 		fs.StringVar(&v.uuid, "uuid", "", "`UUID`: instead of a random one")
 		fs.Var(&v.metadataSize, "luks2-metadata-size", "size of one header copy, 16K to 4M")
 		fs.Var(&v.keyslotsSize, "luks2-keyslots-size", "size of the keyslots area")
+		fs.StringVar(&v.header, "header", "", "`FILE`: make the header there, apart from the data, which then begins at 0")
+		fs.StringVar(&v.use, "for", "", "`USE`: vm chooses what suits a guest with 1 GiB of memory: sectors of 512 bytes, a key derivation for one processor and half of that memory")
 	})
 	inGroup(fs, flagsKeys, func() {
 		fs.StringVar(&v.volumeKeyFile, "volume-key-file", "", "`FILE`: holds the volume key to use instead of a random one")
 	})
 	v.kdf.register(fs)
-	kinds := []string{typeLUKS2}
+	inGroup(fs, flagsKDF, func() {
+		fs.StringVar(&v.keyslotCipher, "keyslot-cipher", "", "`CIPHER`: of the keyslot; the data's unless given")
+		fs.IntVar(&v.keyslotBits, "keyslot-key-size", 0, "`BITS`: length of the keyslot cipher's key")
+	})
+	kinds := []string{typeLUKS1, typeLUKS2}
 	if plain {
 		v.registerPlain()
 		kinds = append(kinds, typePlain)
@@ -86,7 +97,7 @@ func (v *volumeFlags) registerOpen(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	v.fs, v.offset = fs, sectorsFlag()
 	inGroup(fs, flagsVolume, func() {
-		fs.StringVarP(&v.kind, "type", "M", typeLUKS, "`TYPE`: luks (found by its header), luks2 or plain")
+		fs.StringVarP(&v.kind, "type", "M", typeLUKS, "`TYPE`: luks (found by its header), luks1, luks2 or plain")
 	})
 	inGroup(fs, flagsPlain, func() {
 		fs.StringVarP(&v.cipher, "cipher", "c", "", "`CIPHER`: cipher, mode and IV, such as aes-xts-plain64")
@@ -96,7 +107,7 @@ func (v *volumeFlags) registerOpen(cmd *cobra.Command) {
 		fs.VarP(&v.offset, "offset", "o", "start of the data in the volume: 512-byte sectors, or a number with suffix")
 	})
 	v.registerPlain()
-	v.complete(cmd, []string{typeLUKS, typeLUKS2, typePlain})
+	v.complete(cmd, []string{typeLUKS, typeLUKS1, typeLUKS2, typePlain})
 }
 
 func (v *volumeFlags) registerPlain() {
@@ -114,7 +125,8 @@ func (v *volumeFlags) complete(cmd *cobra.Command, kinds []string) {
 		"cipher":      {"aes-xts-plain64"},
 		"key-size":    {"512", "256"},
 		"hash":        {"sha256", "sha512"},
-		"sector-size": {"512", "1024", "2048", "4096"},
+		"sector-size": {"auto", "512", "1024", "2048", "4096"},
+		"for":         {useVM},
 		"pbkdf":       {"argon2id", "argon2i", "pbkdf2"},
 	} {
 		if cmd.Flags().Lookup(name) != nil {
@@ -125,27 +137,91 @@ func (v *volumeFlags) complete(cmd *cobra.Command, kinds []string) {
 
 func (v *volumeFlags) plain() bool { return v.kind == typePlain }
 
+// version is that of LUKS which a new volume gets.
+func (v *volumeFlags) version() int {
+	if v.kind == typeLUKS1 {
+		return 1
+	}
+	return 2
+}
+
+// openVersion is that of LUKS which a volume must have; 0: any.
+func (v *volumeFlags) openVersion() int {
+	if v.kind == typeLUKS1 || v.kind == typeLUKS2 {
+		return v.version()
+	}
+	return 0
+}
+
 // check finds options that do not belong together; open says that the volume
 // exists.
 func (v *volumeFlags) check(open bool) error {
 	switch {
-	case v.kind == typePlain, v.kind == typeLUKS2, v.kind == typeLUKS:
-	case v.kind == "luks1":
-		return &failure{exitUnsupported, errors.New("--type luks1 is not supported"), "luks2 and plain are"}
+	case v.kind == typePlain, v.kind == typeLUKS1, v.kind == typeLUKS2, v.kind == typeLUKS:
 	default:
-		return usagef("the types are luks2, luks and plain", "--type %s is not known", v.kind)
+		return usagef("the types are luks1, luks2, luks and plain", "--type %s is not known", v.kind)
 	}
 	if v.plain() {
 		if name := v.firstGiven(luksOnly); name != "" {
 			return usagef("leave it away", "--%s is for LUKS volumes: a plain one has no header that could hold it", name)
 		}
+		if v.fs.Changed("sector-size") && v.sectorSize == 0 {
+			return usagef("such as --sector-size 512", "--sector-size auto is for LUKS volumes: a plain one stores nothing that could tell it later")
+		}
 		return nil
+	}
+	if err := v.checkUse(); err != nil {
+		return err
+	}
+	if v.kind == typeLUKS1 {
+		if err := v.checkLUKS1(); err != nil {
+			return err
+		}
 	}
 	if name := v.firstGiven(plainOnly); name != "" {
 		return usagef("leave it away, or add --type plain", "--%s is for plain volumes", name)
 	}
 	if name := v.firstGiven(stored); open && name != "" {
 		return usagef("leave it away, or add --type plain if the volume has no header", "--%s is for plain volumes: a LUKS volume stores it in its header", name)
+	}
+	return nil
+}
+
+// useVM is the value of --for.
+const useVM = "vm"
+
+// checkUse looks at --for, and fills in what it stands for where that is not
+// given.
+func (v *volumeFlags) checkUse() error {
+	if v.keyslotBits < 0 || v.keyslotBits%8 != 0 || v.fs.Changed("keyslot-key-size") && v.keyslotBits == 0 {
+		return usagef("such as 512", "--keyslot-key-size %d: a key has a multiple of 8 bits", v.keyslotBits)
+	}
+	switch v.use {
+	case "":
+		return nil
+	case useVM:
+	default:
+		return usagef("vm is", "--for %s is not known", v.use)
+	}
+	if v.sectorSize == 0 {
+		v.sectorSize = unitSector
+	}
+	v.kdf.forGuest()
+	return nil
+}
+
+// checkLUKS1 refuses what LUKS1 does not have, and takes the one KDF that it has.
+func (v *volumeFlags) checkLUKS1() error {
+	const otherwise = "leave it away, or use --type luks2"
+	if name := v.firstGiven(luks2Only); name != "" {
+		return usagef(otherwise, "--%s is for LUKS2 volumes: LUKS1 has nothing like it", name)
+	}
+	if v.fs.Changed("pbkdf") && v.kdf.kind != luks.KDFPBKDF2 {
+		return usagef(otherwise, "--pbkdf %s is for LUKS2 volumes: LUKS1 has only pbkdf2", v.kdf.kind)
+	}
+	v.kdf.kind = luks.KDFPBKDF2
+	if v.sectorSize != 0 && v.sectorSize != unitSector {
+		return usagef(otherwise, "--sector-size %d is for LUKS2 volumes: LUKS1 has sectors of %d bytes", v.sectorSize, unitSector)
 	}
 	return nil
 }
@@ -229,8 +305,10 @@ func (v *volumeFlags) luksOptions() (*luks.FormatOptions, error) {
 		return nil, err
 	}
 	return &luks.FormatOptions{
-		Cipher: v.cipher, KeySize: n, Hash: v.hash, SectorSize: v.sectorSize,
+		Version: v.version(),
+		Cipher:  v.cipher, KeySize: n, Hash: v.hash, SectorSize: v.sectorSize,
 		UUID: v.uuid, Label: v.label, Subsystem: v.subsystem,
+		KeyslotCipher: v.keyslotCipher, KeyslotKeySize: v.keyslotBits / 8,
 		MetadataSize: v.metadataSize.bytes, KeyslotsSize: v.keyslotsSize.bytes, DataOffset: v.offset.bytes,
 	}, nil
 }

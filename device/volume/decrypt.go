@@ -62,6 +62,11 @@ func (r *run) decrypt(ctx context.Context, o DecryptOptions) error {
 	if src.dev == nil {
 		return r.decryptStream(ctx, dst, src, o.Open)
 	}
+	data, err := r.inside(src.path, src.dev, o.Open.Inside)
+	if err != nil {
+		return err
+	}
+	src.dev, src.size = data, data.Size()
 	v := &opened{}
 	defer v.close()
 	if err := r.openPayload(ctx, v, src.path, src.dev, src.size, o.Open); err != nil {
@@ -71,9 +76,9 @@ func (r *run) decrypt(ctx context.Context, o DecryptOptions) error {
 	if err != nil {
 		return err
 	}
-	r.warnHoles(src, v.payload.offset, size)
+	r.warnHoles(src, v.payload, size)
 	return r.decryptTo(ctx, dst, v.payload, size, func(ctx context.Context, sink device.Sink, copyOptions device.CopyOptions) error {
-		data := device.NewSection(src.dev, v.payload.offset, size)
+		data := v.payload.section(src.dev, size)
 		if _, err := r.copy(ctx, sink, device.DeviceSource(data), copyOptions); err != nil {
 			return src.copied(err, 0, v.payload.sectorSize())
 		}
@@ -102,6 +107,9 @@ func (r *run) decryptTo(ctx context.Context, dst target, p *payload, size int64,
 
 // decryptStream keeps the beginning of the stream until the header is read.
 func (r *run) decryptStream(ctx context.Context, dst target, src *source, o OpenOptions) error {
+	if err := o.Inside.skipTo(src.path, src.stream); err != nil {
+		return err
+	}
 	head := &headOf{ctx: ctx, r: src.stream}
 	v := &opened{}
 	defer v.close()
@@ -109,6 +117,9 @@ func (r *run) decryptStream(ctx context.Context, dst target, src *source, o Open
 		return err
 	}
 	p := v.payload
+	if !p.contiguous() {
+		return fmt.Errorf("%s: %w: its segments do not lie in the order of the data, which a stream needs", src.path, ErrUnsupported)
+	}
 	rest, err := head.from(p.offset)
 	if err != nil {
 		return fmt.Errorf("%s: %w", src.path, classify(err, p.ifShort, io.ErrUnexpectedEOF))

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -18,6 +19,8 @@ type EncryptOptions struct {
 	Src, Dst string
 	Stdin    io.Reader
 	Stdout   io.Writer
+
+	Header string // path of the file to make for a detached LUKS header; "": in Dst
 
 	// Exactly one of Luks and Plain is set. A Luks.SectorSize of 0 is chosen;
 	// see SectorSizeFor. Luks.DataSize is ignored. Plain.Size is a limit for
@@ -73,6 +76,24 @@ func SectorSizeFor(r io.ReaderAt, size int64) int {
 	return probe.LogicalSector(r, size)
 }
 
+// chooseSector is SectorSizeFor with the reason, for LUKS of a version.
+func (s *source) chooseSector(version int) (int, string) {
+	switch {
+	case version == 1:
+		return 512, "LUKS1 has no other"
+	case s.dev == nil:
+		return 512, "what a stream holds is not known beforehand"
+	case s.size%4096 != 0:
+		return 512, "the size is no multiple of 4096"
+	case SectorSizeFor(s.dev, s.size) == 4096:
+		return 4096, "what is on it, " + held(s.dev, s.size) + ", can be used with these"
+	}
+	if found := names(probe.Identify(s.dev, s.size)); found != "" {
+		return 512, "what is on it, " + found + ", may need these"
+	}
+	return 512, "nothing known is on it, and these always work"
+}
+
 func (r *run) encrypt(ctx context.Context, o EncryptOptions) error {
 	if (o.Luks == nil) == (o.Plain == nil) {
 		return fmt.Errorf("%w: either a LUKS or a plain volume is to be made", ErrOptions)
@@ -96,7 +117,18 @@ func (r *run) encrypt(ctx context.Context, o EncryptOptions) error {
 	if o.Plain != nil {
 		return r.encryptPlain(ctx, dst, src, o)
 	}
-	return r.encryptLuks(ctx, dst, src, o)
+	if o.Header == "" {
+		return r.encryptLuks(ctx, dst, src, o, nil)
+	}
+	file, err := r.openHeaderFile(ctx, o.Header, o.Force, o.Src, o.Dst)
+	if err != nil {
+		return err
+	}
+	defer file.close()
+	if err := r.encryptLuks(ctx, dst, src, o, file); err != nil {
+		return errors.Join(err, file.undo())
+	}
+	return nil
 }
 
 func (r *run) encryptPlain(ctx context.Context, dst target, src *source, o EncryptOptions) error {
@@ -119,18 +151,15 @@ func (r *run) encryptPlain(ctx context.Context, dst target, src *source, o Encry
 
 // encryptLuks makes the header in memory first: what can be wrong with the
 // options shows before anything is written, and the key derivation is timed
-// apart.
-func (r *run) encryptLuks(ctx context.Context, dst target, src *source, o EncryptOptions) error {
+// apart. file is where a detached header goes, or nil.
+func (r *run) encryptLuks(ctx context.Context, dst target, src *source, o EncryptOptions, file *headerFile) error {
 	options := *o.Luks
-	options.DataSize = 0
+	options.DataSize, options.Detached = 0, file != nil
 	if err := checkDataOffset(options.DataOffset, max(src.size, 0)); err != nil {
 		return err
 	}
 	if options.SectorSize == 0 {
-		options.SectorSize = 512
-		if src.dev != nil {
-			options.SectorSize = SectorSizeFor(src.dev, src.size)
-		}
+		options.SectorSize, r.SectorReason = src.chooseSector(options.Version)
 	}
 	if src.dev != nil {
 		if !o.Pad && sector.ValidSectorSize(options.SectorSize) {
@@ -164,7 +193,29 @@ func (r *run) encryptLuks(ctx context.Context, dst target, src *source, o Encryp
 		return err
 	}
 	defer p.cipher.Wipe()
-	return r.encryptTo(ctx, dst, src, p, header, o.Pad)
+	if file == nil {
+		return r.encryptTo(ctx, dst, src, p, header, o.Pad)
+	}
+	// The header is durable before the data can be found under its name.
+	late := &afterCopy{target: dst, after: func() error { return file.write(ctx, r, header) }}
+	return r.encryptTo(ctx, late, src, p, nil, o.Pad)
+}
+
+// afterCopy is a target that does something once the data is there.
+type afterCopy struct {
+	target
+	after func() error
+}
+
+func (t *afterCopy) store(ctx context.Context, r *run, res result) error {
+	do := res.copy
+	res.copy = func(ctx context.Context, sink device.Sink, fresh bool) error {
+		if err := do(ctx, sink, fresh); err != nil {
+			return err
+		}
+		return t.after()
+	}
+	return t.target.store(ctx, r, res)
 }
 
 // encryptTo is the data phase.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/xtsdisk/xtsdisk/device"
+	"github.com/xtsdisk/xtsdisk/internal/probe"
 	"github.com/xtsdisk/xtsdisk/luks"
 )
 
@@ -26,6 +27,11 @@ var (
 	// ErrDetached: a header whose data is in another file was opened as if it
 	// were the volume.
 	ErrDetached = errors.New("the header is apart from its data")
+	// ErrTable: the partition table that is to say where the volume lies cannot
+	// be believed.
+	ErrTable = probe.ErrTable
+	// ErrUnrecoverable: where a reencryption was broken off, data is lost.
+	ErrUnrecoverable = errors.New("data cannot be recovered")
 	// ErrKind: a folder, a socket or the like where a file, a block device or
 	// a pipe is needed; or a pipe where something else is.
 	ErrKind = errors.New("wrong kind of file")

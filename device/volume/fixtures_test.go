@@ -3,7 +3,6 @@ package volume
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,6 +26,8 @@ type fixture struct {
 		Offset     int64
 		Size       int
 		Opens      bool
+		NeedsSlot  bool `json:"needs_slot"`
+		Unbound    bool
 	}
 	OpenArgs      []string `json:"open_args"`
 	PayloadSha256 string   `json:"payload_sha256"`
@@ -120,44 +121,6 @@ func TestFixturesPlain(t *testing.T) {
 	if tried != 4 {
 		t.Errorf("%d plain images in the manifest, want 4", tried)
 	}
-}
-
-// Of the LUKS2 images those that this version can open give the recorded
-// plaintext, and the others say that they are not supported.
-func TestFixturesLuks2(t *testing.T) {
-	if testing.Short() {
-		t.Skip("key derivations of real cost: some 20 s")
-	}
-	opened := 0
-	for _, f := range fixtures(t) {
-		if f.Type != "luks2" || len(f.Unlock) == 0 || !f.Unlock[0].Opens {
-			continue
-		}
-		path := write(t, "volume", testenv.Unxz(t, testenv.Data(t, "fixtures/"+f.File.File)))
-		o := OpenOptions{Passphrase: f.secret(t, 0), Slot: luks.AnySlot}
-		if f.Header != nil {
-			o.Header = write(t, "header", testenv.Unxz(t, testenv.Data(t, "fixtures/"+f.Header.File)))
-		}
-		_, err := Decrypt(t.Context(), DecryptOptions{Src: path, Dst: path + ".plain", Open: o})
-		if errors.Is(err, ErrUnsupported) {
-			t.Logf("%s: %v", f.Name, err)
-			only(t, filepath.Dir(path), "volume")
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", f.Name, err)
-			continue
-		}
-		opened++
-		if got := sum(read(t, path+".plain")); got != f.PayloadSha256 {
-			t.Errorf("%s: another plaintext", f.Name)
-		}
-		os.Remove(path + ".plain")
-	}
-	if opened < 25 {
-		t.Errorf("only %d images opened", opened)
-	}
-	t.Logf("%d opened", opened)
 }
 
 // Asking for a plain volume where a LUKS header lies is a mistake.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/xtsdisk/xtsdisk/device"
 	"github.com/xtsdisk/xtsdisk/internal/probe"
@@ -15,6 +14,7 @@ import (
 // FormatOptions says where Format makes a volume.
 type FormatOptions struct {
 	Path   string             // of a regular file or block device
+	Header string             // path of the file to make for a detached header; "": in Path itself
 	Create int64              // bytes of the file to be made; 0: Path exists and is formatted in place
 	Luks   luks.FormatOptions // DataSize is ignored; a SectorSize of 0 is the device's own, 512 for files
 	Force  bool               // replace an existing file (with Create), overwrite what lies there (without)
@@ -26,7 +26,7 @@ type FormatOptions struct {
 	Warn     func(string) // gets each of Report.Warnings as it is found; may be nil
 }
 
-// Format makes an empty LUKS2 volume, and returns its header when it is
+// Format makes an empty LUKS volume, and returns its header when it is
 // durable. With Create it is a new, sparse file. Without, the file or block
 // device stays in place, with its data area as it was: only what lies in front
 // of that, and what the old contents are recognised by, is overwritten.
@@ -47,18 +47,14 @@ func (r *run) format(ctx context.Context, o FormatOptions) (*luks.Header, error)
 	if o.Create < 0 {
 		return nil, fmt.Errorf("%w: a file of %d bytes", ErrOptions, o.Create)
 	}
+	if o.Header != "" {
+		return r.formatApart(ctx, o)
+	}
 	if o.Create > 0 {
 		return r.formatNew(ctx, o)
 	}
-	st, err := r.state(o.Path)
-	if err != nil {
+	if err := r.formattable(o.Path); err != nil {
 		return nil, err
-	}
-	switch st.kind {
-	case missing:
-		return nil, &os.PathError{Op: "open", Path: o.Path, Err: os.ErrNotExist}
-	case stream:
-		return nil, fmt.Errorf("%s: %w: a volume cannot be made in a pipe", o.Path, ErrKind)
 	}
 	release, err := r.markWritten(o.Path)
 	if err != nil {
@@ -104,13 +100,9 @@ func (r *run) formatInPlace(ctx context.Context, dev device.Device, o FormatOpti
 			return nil, fmt.Errorf("%s: %w and holds %s", o.Path, ErrExists, found)
 		}
 	}
-	size := dev.Size()
-	if size == 0 {
-		return nil, fmt.Errorf("%s: %w: it is empty", o.Path, ErrSize)
-	}
-	size -= r.leftOver(o.Path, size%sector.UnitSize, sector.UnitSize)
-	if size == 0 {
-		return nil, fmt.Errorf("%s: %w: it has less than a sector of %d bytes", o.Path, ErrSize, sector.UnitSize)
+	size, err := r.wholeSectors(o.Path, dev.Size())
+	if err != nil {
+		return nil, err
 	}
 	header, err := r.prepare(ctx, o, size, dev.SectorSize())
 	if err != nil {
@@ -136,16 +128,8 @@ func (r *run) formatInPlace(ctx context.Context, dev device.Device, o FormatOpti
 func (r *run) prepare(ctx context.Context, o FormatOptions, size int64, deviceSector int) (*luks.Prepared, error) {
 	options := o.Luks
 	options.DataSize = size
-	if options.SectorSize == 0 {
-		options.SectorSize = 512
-		if deviceSector == 4096 && size%4096 == 0 {
-			options.SectorSize = 4096
-		}
-	}
-	if sector.ValidSectorSize(options.SectorSize) {
-		if err := checkMultiple(o.Path, size, options.SectorSize); err != nil {
-			return nil, err
-		}
+	if err := r.chooseSector(&options, o.Path, size, deviceSector); err != nil {
+		return nil, err
 	}
 	if o.Prepare != nil {
 		if err := options.Check(); err != nil {
@@ -166,6 +150,40 @@ func (r *run) prepare(ctx context.Context, o FormatOptions, size int64, deviceSe
 	r.SectorSize, r.DataOffset = options.SectorSize, header.DataOffset()
 	r.Bytes = size - header.DataOffset()
 	return header, nil
+}
+
+// wholeSectors returns the size less what is not a whole sector of 512 bytes.
+func (r *run) wholeSectors(path string, size int64) (int64, error) {
+	if size == 0 {
+		return 0, fmt.Errorf("%s: %w: it is empty", path, ErrSize)
+	}
+	size -= r.leftOver(path, size%sector.UnitSize, sector.UnitSize)
+	if size == 0 {
+		return 0, fmt.Errorf("%s: %w: it has less than a sector of %d bytes", path, ErrSize, sector.UnitSize)
+	}
+	return size, nil
+}
+
+// chooseSector fills in the sector size if none is given, and says why it is
+// that one.
+func (r *run) chooseSector(o *luks.FormatOptions, path string, size int64, deviceSector int) error {
+	if o.SectorSize == 0 {
+		switch o.SectorSize = 512; {
+		case o.Version == 1:
+			r.SectorReason = "LUKS1 has no other"
+		case deviceSector != 4096:
+			r.SectorReason = "it serves every machine and guest"
+		case size%4096 != 0:
+			r.SectorReason = "the device has sectors of 4096, but no whole number of them"
+		default:
+			o.SectorSize = 4096
+			r.SectorReason = "as those of the device"
+		}
+	}
+	if sector.ValidSectorSize(o.SectorSize) {
+		return checkMultiple(path, size, o.SectorSize)
+	}
+	return nil
 }
 
 // blank returns ErrExists unless the first n bytes are zeros.

@@ -10,16 +10,24 @@ import (
 
 	"github.com/xtsdisk/xtsdisk/device"
 	"github.com/xtsdisk/xtsdisk/internal/probe"
+	"github.com/xtsdisk/xtsdisk/internal/sector"
 	"github.com/xtsdisk/xtsdisk/luks"
 )
 
 // OpenOptions says how a volume is unlocked.
 type OpenOptions struct {
-	Passphrase   []byte // tried unless VolumeKey or Plain is set; may be empty
-	VolumeKey    []byte // not nil: taken if it fits the header's digest
-	Slot         int    // keyslot to try; luks.AnySlot: by priority
-	MaxMemoryKiB int    // bound of the KDF's memory; 0: see luks.UnlockOptions
-	Header       string // path of a detached header; "": in the volume itself
+	Passphrase []byte // tried unless VolumeKey or Plain is set; may be empty
+	VolumeKey  []byte // not nil: taken if it fits the header's digest
+	Slot       int    // keyslot to try; luks.AnySlot: by priority
+	Header     string // path of a detached header; "": in the volume itself
+	Inside     Inside // where in the file the volume lies; the zero value: all of it
+	Version    int    // of LUKS: ErrOptions if the header has another; 0: any
+
+	// Token, if not nil, is the number of the token that gives the passphrase:
+	// see luks.Header.UnlockWithToken. Nothing is asked then.
+	Token *int
+
+	Policy luks.Policy // bounds of the KDF's cost, weaknesses accepted; the zero value is safe
 
 	// Ask, if set, is called when a secret is needed and neither VolumeKey nor
 	// Plain.Key is there: once the header has been read, the data has turned out
@@ -57,6 +65,10 @@ func (v *Volume) Close() error { return v.opened.close() }
 // reading, or, if Writable, exclusively. Reading never writes, not even to
 // repair a header.
 //
+// A volume in the middle of a reencryption is read as it would be after its
+// recovery; it cannot be Writable (ErrUnsupported). Reading where data was lost
+// gives ErrUnrecoverable.
+//
 // Errors are ErrIsLUKS, ErrDetached, ErrTruncated (for a plain volume ErrSize),
 // ErrOptions, ErrUnsupported, ErrKind, lock.ErrInUse, those of luks.ReadHeader and
 // luks.Header.Unlock, the cause of ctx's end, and those of the system.
@@ -73,15 +85,15 @@ func Unlock(ctx context.Context, path string, o OpenOptions) (*luks.Volume, erro
 	if o.Plain != nil {
 		return nil, fmt.Errorf("%w: a plain volume has no header to unlock", ErrOptions)
 	}
-	if o.Header != "" {
-		path = o.Header
-	}
-	d, err := r.openHeader(path)
+	path, d, err := r.openHeaderOf(path, o)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
 	h, err := r.readHeader(ctx, path, d, d.Size())
+	if err == nil {
+		err = o.checkVersion(path, h)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +105,19 @@ type opened struct {
 	payload *payload
 	luks    *luks.Volume // nil: plain
 	dev     device.Device
+	head    device.Device // a detached header that is still needed, or nil
 	release func()
 	closed  bool
+}
+
+// keepHeader closes a detached header, or leaves that to close if a part of the
+// data has to be recovered from it.
+func (v *opened) keepHeader(head device.Device) {
+	if v.payload != nil && v.payload.hot != nil {
+		v.head = head
+		return
+	}
+	head.Close()
 }
 
 func (v *opened) close() error {
@@ -107,7 +130,10 @@ func (v *opened) close() error {
 		err = v.dev.Close()
 	}
 	if v.payload != nil {
-		v.payload.cipher.Wipe()
+		v.payload.wipe()
+	}
+	if v.head != nil {
+		v.head.Close()
 	}
 	if v.luks != nil {
 		v.luks.Close()
@@ -143,6 +169,11 @@ func (r *run) openVolume(ctx context.Context, path string, o OpenOptions) (_ *Vo
 	if v.dev, err = r.open(path, device.FileOptions{ReadOnly: !o.Writable, Direct: o.Direct}); err != nil {
 		return nil, err
 	}
+	data, err := r.inside(path, v.dev, o.Inside)
+	if err != nil {
+		return nil, err
+	}
+	v.dev = data
 	if err := r.openPayload(ctx, v, path, v.dev, v.dev.Size(), o); err != nil {
 		return nil, err
 	}
@@ -150,8 +181,7 @@ func (r *run) openVolume(ctx context.Context, path string, o OpenOptions) (_ *Vo
 	if err != nil {
 		return nil, err
 	}
-	crypt := device.NewCrypt(device.NewSection(v.dev, v.payload.offset, size), v.payload.cipher, device.CryptOptions{IVOffset: v.payload.ivSector})
-	out := &Volume{Device: crypt, Slot: -1, Warnings: r.Warnings, opened: v}
+	out := &Volume{Device: v.payload.view(v.dev, size), Slot: -1, Warnings: r.Warnings, opened: v}
 	if v.luks != nil {
 		out.Header, out.Slot, out.KDFTime = v.luks.Header, v.luks.Slot, v.luks.KDFTime
 	}
@@ -188,18 +218,24 @@ func (r *run) openPayload(ctx context.Context, v *opened, path string, data io.R
 				return err
 			}
 		}
-		v.payload, err = plain.payload(false)
-		return err
+		if v.payload, err = plain.payload(false); err != nil {
+			return err
+		}
+		return o.checkPlain(v.payload.spec)
 	}
+	dataSize := size
 	if o.Header != "" {
 		head, err := r.openHeader(o.Header)
 		if err != nil {
 			return err
 		}
-		defer head.Close()
+		defer func() { v.keepHeader(head) }()
 		path, data, size = o.Header, head, head.Size()
 	}
 	h, err := r.readHeader(ctx, path, data, size)
+	if err == nil {
+		err = o.checkVersion(path, h)
+	}
 	if err != nil {
 		return err
 	}
@@ -210,11 +246,64 @@ func (r *run) openPayload(ctx context.Context, v *opened, path string, data io.R
 	if _, err := h.DataSegments(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if err := r.checkReencryption(path, h, dataSize, o); err != nil {
+		return err
+	}
+	if err := r.checkCiphers(path, h, o); err != nil {
+		return err
+	}
 	if v.luks, err = r.unlock(ctx, path, h, data, o); err != nil {
 		return err
 	}
 	v.payload, err = luksPayload(v.luks, false)
+	if err == nil && v.payload.hot != nil {
+		v.payload.hot.head = data
+	}
 	return err
+}
+
+// checkCiphers checks what the policy says of the data's ciphers, and that the
+// volume may be written if it is to be.
+func (r *run) checkCiphers(path string, h *luks.Header, o OpenOptions) error {
+	if err := o.Policy.Check(h); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, s := range h.Segments {
+		spec, err := sector.Parse(s.Cipher)
+		if err != nil {
+			continue // DataSegments says what cannot be opened
+		}
+		why := spec.ReadOnly()
+		if why != "" && o.Writable {
+			return fmt.Errorf("%s: %w: nothing is written with cipher %s, which %s", path, ErrPolicy, spec, why)
+		}
+		if why != "" {
+			r.warnf("%s: cipher %s %s", path, spec, why)
+		}
+	}
+	return nil
+}
+
+// checkPlain is checkCiphers for a plain volume.
+func (o *OpenOptions) checkPlain(spec sector.Spec) error {
+	if why := spec.Weakness(); why != "" && !o.Policy.AllowWeak {
+		return fmt.Errorf("%w: cipher %s %s", ErrPolicy, spec, why)
+	}
+	if why := spec.ReadOnly(); why != "" && o.Writable {
+		return fmt.Errorf("%w: nothing is written with cipher %s, which %s", ErrPolicy, spec, why)
+	}
+	return nil
+}
+
+// openHeaderOf opens what holds the header of the volume at path, and returns
+// its path too.
+func (r *run) openHeaderOf(path string, o OpenOptions) (string, device.Device, error) {
+	in := o.Inside
+	if o.Header != "" {
+		path, in = o.Header, Inside{}
+	}
+	d, err := r.openInside(path, in)
+	return path, d, err
 }
 
 func (r *run) openHeader(path string) (device.Device, error) {
@@ -253,17 +342,27 @@ func (r *run) readHeader(ctx context.Context, path string, data io.ReaderAt, siz
 	return h, nil
 }
 
+func (o *OpenOptions) checkVersion(path string, h *luks.Header) error {
+	if o.Version != 0 && o.Version != h.Version {
+		return fmt.Errorf("%s: %w: it is a LUKS%d volume, not LUKS%d", path, ErrOptions, h.Version, o.Version)
+	}
+	return nil
+}
+
 func (r *run) unlock(ctx context.Context, path string, h *luks.Header, data io.ReaderAt, o OpenOptions) (v *luks.Volume, err error) {
-	if o.Ask != nil && o.VolumeKey == nil {
+	if o.Ask != nil && o.VolumeKey == nil && o.Token == nil {
 		if o.Passphrase, err = o.Ask(ctx, h); err != nil {
 			return nil, err
 		}
 	}
 	err = r.timed(PhaseKDF, &r.KDFTime, func() (err error) {
-		if o.VolumeKey != nil {
-			v, err = h.UnlockWithKey(ctx, o.VolumeKey)
-		} else {
-			v, err = h.Unlock(ctx, data, o.Passphrase, luks.UnlockOptions{Slot: o.Slot, MaxMemoryKiB: o.MaxMemoryKiB})
+		switch {
+		case o.VolumeKey != nil:
+			v, err = h.UnlockWithKey(ctx, o.VolumeKey, o.Policy)
+		case o.Token != nil:
+			v, err = h.UnlockWithToken(ctx, data, *o.Token, luks.UnlockOptions{Slot: o.Slot, Policy: o.Policy})
+		default:
+			v, err = h.Unlock(ctx, data, o.Passphrase, luks.UnlockOptions{Slot: o.Slot, Policy: o.Policy})
 		}
 		return err
 	})
@@ -276,6 +375,9 @@ func (r *run) unlock(ctx context.Context, path string, h *luks.Header, data io.R
 // fit returns how much data there is in a file of the given size, in whole
 // sectors.
 func (r *run) fit(p *payload, path string, size int64) (int64, error) {
+	if p.parts != nil {
+		return r.fitParts(p, path, size)
+	}
 	room := size - p.offset
 	if room <= 0 {
 		return 0, fmt.Errorf("%s: %w: it has %d bytes, and the data begins at byte %d", path, p.ifShort, size, p.offset)

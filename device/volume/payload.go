@@ -18,24 +18,40 @@ type payload struct {
 	ivSector uint64 // IV sector number of the first byte, in 512-byte units
 	wideIV   bool   // the IV counts sectors of the cipher's size
 	ifShort  error  // what is wrong if the file ends before the data: what says where that is, or the file
+	parts    []*part
+	hot      *hotZone // what a reencryption was broken off at
 }
 
 // luksPayload is the payload of an unlocked volume. creating refuses keys that
 // nobody should start to use.
 func luksPayload(v *luks.Volume, creating bool) (*payload, error) {
+	plan, err := v.Header.Reencryption()
+	if err != nil {
+		return nil, err
+	}
+	if plan != nil {
+		return reencryptPayload(v, plan)
+	}
 	segments, err := v.Segments()
 	if err != nil {
 		return nil, err
 	}
-	if len(segments) != 1 {
-		return nil, fmt.Errorf("%w: data in %d segments", ErrUnsupported, len(segments))
+	if len(segments) > 1 {
+		return partsPayload(segments, v.SegmentKey, creating)
 	}
-	s := segments[0]
+	return segmentPayload(segments[0], v.Key(), creating)
+}
+
+// segmentPayload is the payload of one segment.
+func segmentPayload(s luks.Segment, key []byte, creating bool) (*payload, error) {
 	p := &payload{offset: s.Offset, size: s.Size, ivSector: s.IVTweak, ifShort: ErrTruncated}
 	if s.Offset < 0 || s.Size >= 0 && s.Offset > math.MaxInt64-s.Size {
 		return nil, fmt.Errorf("%w: segment %d: %d bytes at offset %d", luks.ErrHeaderCorrupt, s.ID, s.Size, s.Offset)
 	}
-	return p, p.setCipher(s.Cipher, v.Key(), s.SectorSize, creating)
+	if s.Type == "linear" {
+		return p, nil
+	}
+	return p, p.setCipher(s.Cipher, key, s.SectorSize, creating)
 }
 
 // setCipher makes the cipher. Where a volume is only read, a key with two
@@ -45,6 +61,9 @@ func (p *payload) setCipher(name string, key []byte, sectorSize int, creating bo
 	if p.spec, err = sector.Parse(name); err != nil {
 		return classify(err, ErrUnsupported, sector.ErrUnsupported)
 	}
+	if why := p.spec.ReadOnly(); why != "" && creating {
+		return fmt.Errorf("%w: nothing is encrypted anew with cipher %s, which %s", ErrPolicy, p.spec, why)
+	}
 	p.cipher, err = p.spec.New(key, sector.Options{
 		SectorSize:       sectorSize,
 		IVLargeSectors:   p.wideIV,
@@ -53,7 +72,17 @@ func (p *payload) setCipher(name string, key []byte, sectorSize int, creating bo
 	return err
 }
 
-func (p *payload) sectorSize() int { return p.cipher.SectorSize() }
+// sectorSize is the length in bytes of a sector, the largest of the parts'.
+func (p *payload) sectorSize() int {
+	size := sector.UnitSize
+	if p.cipher != nil {
+		size = p.cipher.SectorSize()
+	}
+	for _, one := range p.parts {
+		size = max(size, one.sectorSize())
+	}
+	return size
+}
 
 // encrypt is a device.Transform; off counts from the start of the payload.
 func (p *payload) encrypt(dst, src []byte, off int64) error {
@@ -66,6 +95,9 @@ func (p *payload) encrypt(dst, src []byte, off int64) error {
 
 // decrypt is a device.Transform.
 func (p *payload) decrypt(dst, src []byte, off int64) error {
+	if p.parts != nil {
+		return p.decryptParts(dst, src, off)
+	}
 	p.cipher.Decrypt(dst, src, p.ivSector+uint64(off)/sector.UnitSize)
 	return nil
 }
@@ -74,6 +106,11 @@ func (p *payload) decrypt(dst, src []byte, off int64) error {
 // "plain" generator has 32 bits (Linux, drivers/md/dm-crypt.c), so that at 512
 // bytes a number everything beyond 2 TiB is encrypted with IVs used before.
 func (p *payload) ivLimit() int64 {
+	for _, one := range p.parts {
+		if limit := one.ivLimit(); limit < math.MaxInt64-one.start {
+			return one.start + limit
+		}
+	}
 	if p.spec.IV != "plain" {
 		return math.MaxInt64
 	}

@@ -24,7 +24,9 @@ type Report struct {
 	ZeroBytes  int64 // of those, bytes of zero that became holes in the target
 	Padding    int64 // zeros added after the source's end (only when asked)
 	SectorSize int   // encryption sector size of the volume
-	DataOffset int64 // where the volume's data begins in its file or device
+	// SectorReason says why the sector size is that, if it was not given.
+	SectorReason string
+	DataOffset   int64 // where the volume's data begins in its file or device
 
 	KDFTime  time.Duration // deriving the key (and making the header)
 	DataTime time.Duration // copying and transforming

@@ -103,18 +103,33 @@ func (r *run) checkUnchanged(s *source) error {
 	return nil
 }
 
-// warnHoles warns if the n bytes of ciphertext from off have holes. They read as
+// warnHoles warns if the n bytes of ciphertext of p have holes. They read as
 // zeros, which no encryption made: what comes out for them is noise.
-func (r *run) warnHoles(s *source, off, n int64) {
+func (r *run) warnHoles(s *source, p *payload, n int64) {
 	dev, ok := s.dev.(device.Extenter)
 	if !ok {
 		return
 	}
-	var holes int64
+	holes := int64(0)
+	if p.parts == nil {
+		holes = holesIn(dev, p.offset, n)
+	}
+	for _, one := range p.parts {
+		if one.cipher != nil {
+			holes += holesIn(dev, one.offset, one.sizeIn(n))
+		}
+	}
+	if holes > 0 {
+		r.warnf("%s has holes: %d bytes of it were never written, and decrypt to noise, not to zeros", s.path, holes)
+	}
+}
+
+// holesIn counts the bytes of holes among the n from off.
+func holesIn(dev device.Extenter, off, n int64) (holes int64) {
 	for end := off + n; off < end; {
 		e, err := dev.NextExtent(off)
 		if err != nil || e.Len <= 0 {
-			return // the copy will meet what is wrong, and say it
+			return holes // the copy will meet what is wrong, and say it
 		}
 		e.Len = min(e.Len, end-off)
 		if e.Hole {
@@ -122,9 +137,7 @@ func (r *run) warnHoles(s *source, off, n int64) {
 		}
 		off += e.Len
 	}
-	if holes > 0 {
-		r.warnf("%s has holes: %d bytes of it were never written, and decrypt to noise, not to zeros", s.path, holes)
-	}
+	return holes
 }
 
 // copied turns the errors of device.Copy about its source into this package's.

@@ -45,6 +45,8 @@ type system struct {
 	checkWrite func(path string) error
 	hold       func(path string, exclusive bool) (release func(), err error)
 	holdHeader func(ctx context.Context, path string) (release func(), err error)
+	lockHeader func(ctx context.Context, path string) (release func(), err error) // for changing it
+	checkHeld  func(path string) error                                            // who has the header locked may write
 }
 
 var host = system{
@@ -62,7 +64,9 @@ var host = system{
 	checkRead:  lock.CheckRead,
 	checkWrite: lock.CheckWrite,
 	hold:       lock.HoldPath,
-	holdHeader: hostHoldHeader,
+	holdHeader: func(ctx context.Context, path string) (func(), error) { return hostHoldHeader(ctx, path, false) },
+	lockHeader: func(ctx context.Context, path string) (func(), error) { return hostHoldHeader(ctx, path, true) },
+	checkHeld:  lock.CheckHeld,
 }
 
 func hostState(path string) (fileState, error) {
@@ -127,14 +131,14 @@ func kindName(mode fs.FileMode) string {
 // waited for. Those locks are meant to be brief.
 const headerPatience = 10 * time.Second
 
-func hostHoldHeader(ctx context.Context, path string) (func(), error) {
+func hostHoldHeader(ctx context.Context, path string, exclusive bool) (func(), error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, headerPatience, errors.New("waited long enough"))
 	defer cancel()
-	release, err := lock.HoldHeader(ctx, f, false)
+	release, err := lock.HoldHeader(ctx, f, exclusive)
 	if err != nil {
 		f.Close()
 		return nil, err
