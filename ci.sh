@@ -23,7 +23,7 @@ STAGES=(deps gen lint unit race purego cross fuzz integration report)
 # program:package, for what tests call
 TOOLS=(cryptsetup:cryptsetup-bin qemu-aarch64-static:qemu-user-static xz:xz-utils
        mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
-       gcc:gcc script:bsdutils qemu-io:qemu-utils)
+       gcc:gcc script:bsdutils qemu-io:qemu-utils objdump:binutils)
 
 long=""
 wanted=()
