@@ -2,19 +2,14 @@
 
 package asm
 
-import (
-	"fmt"
-	"runtime"
-)
+import "runtime"
 
 // schedule is empty where there is no assembly: crypto/aes has the keys.
 type schedule struct{}
 
 func (*schedule) expand(Level, []byte) {}
 
-func supported(l Level) error {
-	return fmt.Errorf("level %v is not in this build (%s)", l, whyNoAssembly())
-}
+func missing(Level) []string { return []string{notInBuild + " (" + whyNoAssembly() + ")"} }
 
 func bestLevel() (Level, string) {
 	return Generic, "This build has no assembly (" + whyNoAssembly() + ")."
