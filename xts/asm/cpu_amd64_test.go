@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var levelsInBuild = []Level{Generic, AESNI4, VAES512}
+var levelsInBuild = []Level{Generic, AESNI4, VAES256, VAES512}
 
 // fakeCPU answers CPUID and XGETBV.
 type fakeCPU struct {
@@ -146,10 +146,10 @@ func TestBestLevel(t *testing.T) {
 		eax       uint32
 		best, now Level
 	}{
-		{"GenuineIntel", 0x000606a6, VAES256, VAES512}, // Ice Lake server
-		{"GenuineIntel", 0x000706e5, VAES256, VAES512}, // Ice Lake client
-		{"GenuineIntel", 0x000806c1, VAES256, VAES512}, // Tiger Lake
-		{"GenuineIntel", 0x000806d1, VAES256, VAES512}, // Tiger Lake H
+		{"GenuineIntel", 0x000606a6, VAES256, VAES256}, // Ice Lake server
+		{"GenuineIntel", 0x000706e5, VAES256, VAES256}, // Ice Lake client
+		{"GenuineIntel", 0x000806c1, VAES256, VAES256}, // Tiger Lake
+		{"GenuineIntel", 0x000806d1, VAES256, VAES256}, // Tiger Lake H
 		{"GenuineIntel", 0x000a0671, VAES512, VAES512}, // Rocket Lake
 		{"GenuineIntel", 0x000806f8, VAES512, VAES512}, // Sapphire Rapids
 		{"GenuineIntel", 0x000c06f2, VAES512, VAES512}, // Emerald Rapids

@@ -66,14 +66,14 @@ split8:
 	VPBROADCASTQ AX, Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
+	MOVL         $0x0000cccc, AX
+	KMOVW        AX, K7
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
 	MOVL         $0x00001111, AX
 	KMOVW        AX, K5
 	MOVL         $0x0000eeee, AX
 	KMOVW        AX, K6
-	MOVL         $0x0000cccc, AX
-	KMOVW        AX, K7
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
@@ -599,8 +599,9 @@ fits25:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -717,8 +718,9 @@ pass3v32:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -817,8 +819,9 @@ pass2v31:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -899,8 +902,9 @@ pass1v30:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -1388,14 +1392,14 @@ split56:
 	VPBROADCASTQ AX, Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
+	MOVL         $0x0000cccc, AX
+	KMOVW        AX, K7
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
 	MOVL         $0x00001111, AX
 	KMOVW        AX, K5
 	MOVL         $0x0000eeee, AX
 	KMOVW        AX, K6
-	MOVL         $0x0000cccc, AX
-	KMOVW        AX, K7
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
@@ -1921,8 +1925,9 @@ fits73:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -2042,8 +2047,9 @@ pass3v80:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -2145,8 +2151,9 @@ pass2v79:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
@@ -2230,8 +2237,9 @@ pass1v78:
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
+	VMOVDQA64    X4, X6
+	VPSRLQ       $0x3f, X6, X7
+	VPADDQ       X6, X6, X6
 	VPCLMULQDQ   $0x01, X26, X7, X29
 	VPSHUFD.Z    $0x44, X7, K7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6

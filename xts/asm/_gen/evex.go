@@ -35,9 +35,10 @@ import (
 type evex struct {
 	*emitter
 	lanes int
+	keyed bool // tweaks are kept xored with the last round key (see keyed)
 }
 
-func newEVEX(e *emitter, lanes int) *evex { return &evex{e, lanes} }
+func newEVEX(e *emitter, lanes int) *evex { return &evex{emitter: e, lanes: lanes} }
 
 const (
 	perGroup = 8 // vectors
@@ -94,10 +95,17 @@ func (k *evex) setup(dec bool) {
 	k.VMOVDQU64(k.keyAddr(dec, slots-1), k.lastKey())
 	k.MOVL(operand.U32(0x87), tmp.As32())
 	k.VPBROADCASTQ(tmp, k.poly())
+	k.masks()
+}
+
+func (k *evex) masks() {
 	for _, m := range []struct {
 		bits uint32
 		mask reg.OpmaskPhysical
-	}{{0x55, lowQuads}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}, {0xcccc, highHalves}} {
+	}{{0x55, lowQuads}, {0xcccc, highHalves}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}} {
+		if k.lanes == 2 && m.mask != lowQuads && m.mask != highHalves {
+			break
+		}
 		k.MOVL(operand.U32(m.bits), tmp.As32())
 		k.KMOVW(tmp.As32(), m.mask)
 	}
@@ -119,7 +127,7 @@ func (k *evex) first() {
 	k.JNZ(resume)
 	k.MOVQ(sectors, tmp)
 	k.place(again)
-	k.encryptTweaks()
+	k.encryptTweaks(k.ahead())
 	k.TESTQ(batch, batch)
 	k.JNZ(filled)
 	k.VMOVDQA64(k.ahead(), k.batch())
@@ -147,15 +155,15 @@ func (k *evex) nextBatch() {
 	k.TESTQ(tmp, tmp)
 	k.JLE(have)
 	k.section("tweaks of the batch after the next")
-	k.encryptTweaks()
+	k.encryptTweaks(k.ahead())
 	k.place(have)
 }
 
-// encryptTweaks encrypts the next tweaks, one a lane, into ahead. It wants the
+// encryptTweaks encrypts the next tweaks, one a lane, into b. It wants the
 // number of sectors that they may be for in tmp: no more are read from memory.
-func (k *evex) encryptTweaks() {
+func (k *evex) encryptTweaks(b reg.VecPhysical) {
 	explicit, full, ready := k.label("explicit"), k.label("full"), k.label("ready")
-	b, steps := k.ahead(), k.keyTemp()
+	steps := k.keyTemp()
 	k.TESTQ(operand.U32(modeExplicit), k.argAddr("mode"))
 	k.JNZ(explicit)
 	k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
@@ -172,9 +180,13 @@ func (k *evex) encryptTweaks() {
 	k.place(explicit)
 	k.CMPQ(tmp, operand.U8(k.lanes))
 	k.JCC(full)
-	k.ADDQ(tmp, tmp)
-	k.firstOnes(tmp, tailBytes)
-	k.VMOVDQU64_Z(at(iv, 0), tailBytes, b)
+	if k.lanes == 2 {
+		k.VMOVDQU64(at(iv, 0), b.AsX())
+	} else {
+		k.ADDQ(tmp, tmp)
+		k.firstOnes(tmp, tailBytes)
+		k.VMOVDQU64_Z(at(iv, 0), tailBytes, b)
+	}
 	k.JMP(ready)
 	k.place(full)
 	k.VMOVDQU64(at(iv, 0), b)
@@ -189,7 +201,16 @@ func (k *evex) encryptTweaks() {
 
 func (k *evex) save() {
 	k.arg("tweaks", tmp)
+	k.toggleKey(k.tweak(0).AsX())
 	k.VMOVDQU64(k.tweak(0).AsX(), at(tmp, 0))
+}
+
+// toggleKey takes the last round key out of a tweak that is kept with it, or
+// puts it in.
+func (k *evex) toggleKey(t reg.Register) {
+	if k.keyed {
+		k.VPXORQ(k.lastKey().AsX(), t, t)
+	}
 }
 
 func (k *evex) take() { emitAll(k.takeTweaks(k.tweak)) }
@@ -326,8 +347,12 @@ func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.Ve
 		}
 	})
 	for i := range n {
-		k.VPXORQ(k.lastKey(), k.tweak(i), k.keyTemp())
-		k.lastRound(dec, k.keyTemp(), k.data(i))
+		key := k.tweak(i)
+		if !k.keyed {
+			key = k.keyTemp()
+			k.VPXORQ(k.lastKey(), k.tweak(i), key)
+		}
+		k.lastRound(dec, key, k.data(i))
 		k.VMOVDQU64(k.data(i), at(dst, i*k.bytes()))
 		k.VMOVDQA64(next(i), k.tweak(i))
 	}

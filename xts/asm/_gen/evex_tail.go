@@ -82,7 +82,9 @@ func (k *evex) pass(dec bool, n int) {
 	k.place(whole)
 	for i := range n {
 		k.VPTERNLOGQ(operand.U8(xor3), k.firstKey(), tweaks[i], k.data(first+i))
-		k.VPXORQ(k.lastKey(), tweaks[i], tweaks[i])
+		if !k.keyed {
+			k.VPXORQ(k.lastKey(), tweaks[i], tweaks[i])
+		}
 	}
 	k.eachRound(func(slot int) {
 		k.VMOVDQU64(k.keyAddr(dec, slot), k.keyTemp())
@@ -111,9 +113,12 @@ func (k *evex) stealTweaks(dec bool, t reg.VecPhysical) {
 	k.VPADDD(k.constant("firstLane", 0x00000001_00000000, 0x00000003_00000002), index.AsX(), index.AsX())
 	k.VPERMD(t, index, own)
 
-	k.VPSRLQ(operand.U8(63), own.AsX(), out.AsX())
-	k.VPADDQ(own.AsX(), own.AsX(), after.AsX())
+	k.VMOVDQA64(own.AsX(), after.AsX())
+	k.toggleKey(after.AsX())
+	k.VPSRLQ(operand.U8(63), after.AsX(), out.AsX())
+	k.VPADDQ(after.AsX(), after.AsX(), after.AsX())
 	emitAll(k.carry(k.poly().AsX(), after.AsX(), out.AsX(), k.scratch(0).AsX()))
+	k.toggleKey(after.AsX())
 	if !dec {
 		k.VMOVDQA64(after.AsX(), own.AsX())
 		return
@@ -135,7 +140,9 @@ func (k *evex) steal(dec bool) {
 	k.VMOVDQU8(at(src, 0), partialBytes, joined)
 	k.VMOVDQU8(made.AsX(), partialBytes, at(dst, 0))
 	k.VPTERNLOGQ(operand.U8(xor3), k.firstKey().AsX(), tweak, joined)
-	k.VPXORQ(k.lastKey().AsX(), tweak, tweak)
+	if !k.keyed {
+		k.VPXORQ(k.lastKey().AsX(), tweak, tweak)
+	}
 	k.eachRound(func(slot int) {
 		k.VMOVDQU64(at(sched, keyOffset(dec, slot)), k.keyTemp().AsX())
 		k.round(dec, k.keyTemp().AsX(), joined)

@@ -31,6 +31,7 @@ var outputs = []struct {
 	{"limit_amd64", portLimits},
 	{"xts_aesni4_amd64", func(e *emitter) { xtsKernels(e, newSSE(e)) }},
 	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
+	{"xts_vaes256_amd64", func(e *emitter) { xtsKernels(e, newKeyed(e, 2)) }},
 }
 
 func main() {
