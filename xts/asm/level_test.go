@@ -58,7 +58,7 @@ func TestChooseLevel(t *testing.T) {
 	if d := chooseLevel(""); d.err != nil || !slices.Contains(Levels(), d.level) || !strings.HasSuffix(d.why, ".") {
 		t.Errorf("chooseLevel(\"\") = %+v", d)
 	}
-	for _, name := range []string{"avx", "vaes-avx2", "mmx"} {
+	for _, name := range []string{"vaes-avx2", "mmx"} {
 		d := chooseLevel(name)
 		if d.err == nil || !strings.Contains(d.err.Error(), LevelVariable+"="+name) {
 			t.Errorf("chooseLevel(%q) = %+v, want an error that names the variable", name, d)

@@ -753,24 +753,25 @@ steal22:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   (R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
-	MOVOU   16(R8), X11
-	AESENC  X11, X14
-	MOVOU   32(R8), X11
-	AESENC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  (R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x40
+	JEQ    rounds12x39
+	MOVOU  16(R8), X11
+	AESENC X11, X14
+	MOVOU  32(R8), X11
+	AESENC X11, X14
 
 rounds12x39:
 	MOVOU  48(R8), X11
@@ -1399,7 +1400,6 @@ noGroups45:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X8, X12
 	MOVO   X7, X12
 	MOVO   X8, X7
 
@@ -1520,7 +1520,6 @@ pass3b68:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X7, X12
 	MOVO   X6, X12
 	MOVO   X7, X6
 
@@ -1622,7 +1621,6 @@ pass2b67:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X6, X12
 	MOVO   X5, X12
 	MOVO   X6, X5
 
@@ -1705,7 +1703,6 @@ pass1b66:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X5, X12
 	MOVO   X4, X12
 	MOVO   X5, X4
 
@@ -1769,24 +1766,25 @@ steal64:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   240(R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x82
-	JEQ     rounds12x81
-	MOVOU   256(R8), X11
-	AESDEC  X11, X14
-	MOVOU   272(R8), X11
-	AESDEC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  240(R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x82
+	JEQ    rounds12x81
+	MOVOU  256(R8), X11
+	AESDEC X11, X14
+	MOVOU  272(R8), X11
+	AESDEC X11, X14
 
 rounds12x81:
 	MOVOU  288(R8), X11

@@ -59,7 +59,15 @@ func (k *XTSKey) capBytes() int {
 }
 
 // built tells whether this build has the code of l.
-func built(l Level) bool { return l == AESNI4 || l == VAES512 }
+func built(l Level) bool {
+	switch l {
+	case AESNI4,
+		AESNI, AVX,
+		VAES512:
+		return true
+	}
+	return false
+}
 
 // call runs a kernel on n sectors of size bytes each. It switches to direct
 // calls, since a call through a function value would make the arguments
@@ -73,6 +81,14 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == VAES512:
 		decryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX && !dec:
+		encryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX:
+		decryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI && !dec:
+		encryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI:
+		decryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4 && !dec:
 		encryptAESNI4(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4:
