@@ -119,9 +119,8 @@ func TestKernelBytes(t *testing.T) {
 	}
 }
 
-// symbolSizes builds the test binary of xts/asm, which holds every kernel, and
-// reads the sizes of the package's functions.
-func symbolSizes(t *testing.T) map[string]uint64 {
+// asmBinary builds the test binary of xts/asm, which holds every kernel.
+func asmBinary(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "asm.test")
 	cmd := exec.Command("go", "test", "-c", "-o", binary, module+"/xts/asm")
@@ -129,7 +128,13 @@ func symbolSizes(t *testing.T) map[string]uint64 {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build xts/asm: %v\n%s", err, out)
 	}
-	file, err := elf.Open(binary)
+	return binary
+}
+
+// symbolSizes reads the sizes of the functions of xts/asm.
+func symbolSizes(t *testing.T) map[string]uint64 {
+	t.Helper()
+	file, err := elf.Open(asmBinary(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,6 +81,8 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == VAES512:
 		decryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
+	case (k.level == AVX || k.level == AESNI) && wide(size, n):
+		k.callWide(dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AVX && !dec:
 		encryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AVX:

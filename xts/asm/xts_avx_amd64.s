@@ -49,8 +49,6 @@ whole7:
 	JNZ   split8
 
 	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
 split8:
 	// -- constants
 	VMOVDQU foldBytes<>+0(SB), X12
@@ -58,95 +56,13 @@ split8:
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
 	JNZ   resume9
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit11
-	VMOVQ R13, X15
-	ADDQ  step+64(FP), R13
-	JMP   ready12
-
-explicit11:
-	VMOVDQU (R13), X15
-	ADDQ    $0x10, R13
-
-ready12:
-	VMOVDQU 480(R8), X13
-	VPXOR   X13, X15, X15
-	CMPQ    BX, $0x0c
-	JCS     rounds10x14
-	JEQ     rounds12x13
-	VMOVDQU 496(R8), X13
-	VAESENC X13, X15, X15
-	VMOVDQU 512(R8), X13
-	VAESENC X13, X15, X15
-
-rounds12x13:
-	VMOVDQU 528(R8), X13
-	VAESENC X13, X15, X15
-	VMOVDQU 544(R8), X13
-	VAESENC X13, X15, X15
-
-rounds10x14:
-	VMOVDQU     560(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     576(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     592(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     608(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     624(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     640(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     656(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     672(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     688(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     704(R8), X13
-	VAESENCLAST X13, X15, X15
-	VMOVDQA     X15, X4
-	VPSHUFD     $0x4e, X15, X15
-	VPSRLQ      $0x3f, X15, X14
-	VPSLLQ      $0x01, X4, X5
-	VPXOR       X14, X5, X5
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X5, X5
-	VPSRLQ      $0x3e, X15, X14
-	VPSLLQ      $0x02, X4, X6
-	VPXOR       X14, X6, X6
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X6, X6
-	VPSRLQ      $0x3d, X15, X14
-	VPSLLQ      $0x03, X4, X7
-	VPXOR       X14, X7, X7
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X7, X7
-	VPSRLQ      $0x3c, X15, X14
-	VPSLLQ      $0x04, X4, X8
-	VPXOR       X14, X8, X8
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X8, X8
-	VPSRLQ      $0x3b, X15, X14
-	VPSLLQ      $0x05, X4, X9
-	VPXOR       X14, X9, X9
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X9, X9
-	VPSRLQ      $0x3a, X15, X14
-	VPSLLQ      $0x06, X4, X10
-	VPXOR       X14, X10, X10
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X10, X10
-	VPSRLQ      $0x39, X15, X14
-	VPSLLQ      $0x07, X4, X11
-	VPXOR       X14, X11, X11
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X11, X11
-	JMP         ready10
+	MOVQ  $0x00000001, CX
+	JMP   encrypt10
 
 resume9:
-	VMOVDQU    (R13), X15
+	VMOVDQU (R13), X15
+
+encrypted11:
 	VMOVDQA    X15, X4
 	VPSHUFD    $0x4e, X15, X15
 	VPSRLQ     $0x3f, X15, X14
@@ -185,41 +101,42 @@ resume9:
 	VPCLMULQDQ $0x10, X12, X14, X14
 	VPXOR      X14, X11, X11
 
-ready10:
 	// -- a sector
 sector1:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none15
+	JEQ  none12
 
 	// -- tweak of the next sector
+encrypt10:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit16
+	JNZ   explicit13
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready17
+	JMP   ready14
 
-explicit16:
+explicit13:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready17:
+ready14:
 	VMOVDQU 480(R8), X13
 	VPXOR   X13, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x19
-	JEQ     rounds12x18
+	JCS     rounds10x16
+	JEQ     rounds12x15
 	VMOVDQU 496(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 512(R8), X13
 	VAESENC X13, X15, X15
 
-rounds12x18:
+rounds12x15:
 	VMOVDQU 528(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 544(R8), X13
 	VAESENC X13, X15, X15
 
-rounds10x19:
+rounds10x16:
 	VMOVDQU     560(R8), X13
 	VAESENC     X13, X15, X15
 	VMOVDQU     576(R8), X13
@@ -240,8 +157,10 @@ rounds10x19:
 	VAESENC     X13, X15, X15
 	VMOVDQU     704(R8), X13
 	VAESENCLAST X13, X15, X15
+	TESTQ       CX, CX
+	JNZ         encrypted11
 
-none15:
+none12:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -261,8 +180,8 @@ more2:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x21
-	JEQ     rounds12x20
+	JCS     rounds10x18
+	JEQ     rounds12x17
 	VMOVDQU 16(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -274,7 +193,7 @@ more2:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds12x20:
+rounds12x17:
 	VMOVDQU 48(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -286,7 +205,7 @@ rounds12x20:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds10x21:
+rounds10x18:
 	VMOVDQU     80(R8), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
@@ -357,8 +276,8 @@ rounds10x21:
 	VPXOR   X13, X11, X3
 	VPXOR   112(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x23
-	JEQ     rounds12x22
+	JCS     rounds10x20
+	JEQ     rounds12x19
 	VMOVDQU 16(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -370,7 +289,7 @@ rounds10x21:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds12x22:
+rounds12x19:
 	VMOVDQU 48(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -382,7 +301,7 @@ rounds12x22:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds10x23:
+rounds10x20:
 	VMOVDQU     80(R8), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
@@ -487,140 +406,10 @@ noGroups3:
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits24
+	JCS  fits21
 
 	// -- half a group
-	VMOVDQU (R8), X13
-	VPXOR   X13, X4, X0
-	VPXOR   (SI), X0, X0
-	VPXOR   X13, X5, X1
-	VPXOR   16(SI), X1, X1
-	VPXOR   X13, X6, X2
-	VPXOR   32(SI), X2, X2
-	VPXOR   X13, X7, X3
-	VPXOR   48(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x26
-	JEQ     rounds12x25
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds12x25:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds10x26:
-	VMOVDQU     80(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     224(R8), X13
-	VPXOR       X13, X4, X14
-	VAESENCLAST X14, X0, X0
-	VMOVDQU     X0, (DI)
-	VPXOR       X13, X5, X14
-	VAESENCLAST X14, X1, X1
-	VMOVDQU     X1, 16(DI)
-	VPXOR       X13, X6, X14
-	VAESENCLAST X14, X2, X2
-	VMOVDQU     X2, 32(DI)
-	VPXOR       X13, X7, X14
-	VAESENCLAST X14, X3, X3
-	VMOVDQU     X3, 48(DI)
-	ADDQ        $0x40, SI
-	ADDQ        $0x40, DI
-	SUBQ        $0x40, AX
-
-	// The tweak after the group's comes from the first.
-	VPSRLDQ    $0x0f, X4, X14
-	VPCLMULQDQ $0x00, X12, X14, X14
-	VPSLLDQ    $0x01, X4, X4
-	VPXOR      X14, X4, X4
-	VMOVDQA    X4, X14
-	VMOVDQA    X8, X4
-	VMOVDQA    X9, X5
-	VMOVDQA    X10, X6
-	VMOVDQA    X11, X7
-	VMOVDQA    X14, X8
-
-fits24:
-	// -- at most 4 whole blocks
-	CMPQ  AX, $0x20
-	JCS   pass1b29
-	CMPQ  AX, $0x30
-	JCS   pass2b30
-	CMPQ  AX, $0x40
-	JCS   pass3b31
-	TESTQ CX, CX
-	JZ    nosteal32
-
-	// The partial block: the last 16 bytes shifted down
-	LEAQ    48(SI)(CX*1), AX
-	VMOVDQU (AX), X9
-	LEAQ    byteShifts<>+0(SB), AX
-	SUBQ    CX, AX
-	VMOVDQU 32(AX), X14
-	VPSHUFB X14, X9, X9
-	VMOVDQA X8, X10
-
-nosteal32:
+	VMOVDQA X4, X14
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -631,78 +420,88 @@ nosteal32:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	ADDQ    $0x40, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x34
-	JEQ     rounds12x33
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x33:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
+round22:
+	VMOVDQU     224(R8)(DX*1), X13
+	VAESENC     X13, X0, X0
+	VAESENC     X13, X1, X1
+	VAESENC     X13, X2, X2
+	VAESENC     X13, X3, X3
+	ADDQ        $0x10, DX
+	JNZ         round22
+	VMOVDQU     224(R8), X13
+	VPXOR       X13, X4, X4
+	VAESENCLAST X4, X0, X0
+	VMOVDQU     X0, (DI)
+	VPXOR       X13, X5, X5
+	VAESENCLAST X5, X1, X1
+	VMOVDQU     X1, 16(DI)
+	VPXOR       X13, X6, X6
+	VAESENCLAST X6, X2, X2
+	VMOVDQU     X2, 32(DI)
+	VPXOR       X13, X7, X7
+	VAESENCLAST X7, X3, X3
+	VMOVDQU     X3, 48(DI)
+	ADDQ        $0x40, DI
+	SUBQ        $0x40, AX
 
-rounds10x34:
-	VMOVDQU     80(R8), X13
+	// The tweak after the group's comes from the first.
+	VMOVDQA    X8, X4
+	VMOVDQA    X9, X5
+	VMOVDQA    X10, X6
+	VMOVDQA    X11, X7
+	VMOVDQA    X14, X8
+	VPSRLDQ    $0x0f, X8, X14
+	VPCLMULQDQ $0x00, X12, X14, X14
+	VPSLLDQ    $0x01, X8, X8
+	VPXOR      X14, X8, X8
+
+fits21:
+	// -- at most 4 whole blocks
+	CMPQ  AX, $0x20
+	JCS   pass1b25
+	CMPQ  AX, $0x30
+	JCS   pass2b26
+	CMPQ  AX, $0x40
+	JCS   pass3b27
+	TESTQ CX, CX
+	JZ    nosteal28
+
+	// The partial block: the last 16 bytes shifted down
+	LEAQ    48(SI)(CX*1), AX
+	VMOVDQU (AX), X9
+	LEAQ    byteShifts<>+0(SB), AX
+	SUBQ    CX, AX
+	VMOVDQU 32(AX), X14
+	VPSHUFB X14, X9, X9
+	VMOVDQA X8, X10
+
+nosteal28:
+	VMOVDQU (R8), X13
+	VPXOR   X13, X4, X0
+	VPXOR   (SI), X0, X0
+	VPXOR   X13, X5, X1
+	VPXOR   16(SI), X1, X1
+	VPXOR   X13, X6, X2
+	VPXOR   32(SI), X2, X2
+	VPXOR   X13, X7, X3
+	VPXOR   48(SI), X3, X3
+	ADDQ    $0x40, SI
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
+
+round29:
+	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	VAESENC     X13, X2, X2
 	VAESENC     X13, X3, X3
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
+	ADDQ        $0x10, DX
+	JNZ         round29
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -719,12 +518,12 @@ rounds10x34:
 	ADDQ        $0x40, DI
 	VMOVDQA     X3, X0
 	TESTQ       CX, CX
-	JNZ         steal27
-	JMP         done28
+	JNZ         steal23
+	JMP         done24
 
-pass3b31:
+pass3b27:
 	TESTQ CX, CX
-	JZ    nosteal35
+	JZ    nosteal30
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    32(SI)(CX*1), AX
@@ -735,7 +534,7 @@ pass3b31:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X7, X10
 
-nosteal35:
+nosteal30:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -744,65 +543,17 @@ nosteal35:
 	VPXOR   X13, X6, X2
 	VPXOR   32(SI), X2, X2
 	ADDQ    $0x30, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x37
-	JEQ     rounds12x36
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x36:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-
-rounds10x37:
-	VMOVDQU     80(R8), X13
+round31:
+	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	VAESENC     X13, X2, X2
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
+	ADDQ        $0x10, DX
+	JNZ         round31
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -816,12 +567,12 @@ rounds10x37:
 	ADDQ        $0x30, DI
 	VMOVDQA     X2, X0
 	TESTQ       CX, CX
-	JNZ         steal27
-	JMP         done28
+	JNZ         steal23
+	JMP         done24
 
-pass2b30:
+pass2b26:
 	TESTQ CX, CX
-	JZ    nosteal38
+	JZ    nosteal32
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    16(SI)(CX*1), AX
@@ -832,59 +583,23 @@ pass2b30:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X6, X10
 
-nosteal38:
+nosteal32:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
 	VPXOR   X13, X5, X1
 	VPXOR   16(SI), X1, X1
 	ADDQ    $0x20, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x39:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-
-rounds10x40:
-	VMOVDQU     80(R8), X13
+round33:
+	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
+	ADDQ        $0x10, DX
+	JNZ         round33
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -895,12 +610,12 @@ rounds10x40:
 	ADDQ        $0x20, DI
 	VMOVDQA     X1, X0
 	TESTQ       CX, CX
-	JNZ         steal27
-	JMP         done28
+	JNZ         steal23
+	JMP         done24
 
-pass1b29:
+pass1b25:
 	TESTQ CX, CX
-	JZ    nosteal41
+	JZ    nosteal34
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    (SI)(CX*1), AX
@@ -911,54 +626,30 @@ pass1b29:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X5, X10
 
-nosteal41:
+nosteal34:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
 	ADDQ    $0x10, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x43
-	JEQ     rounds12x42
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x42:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-
-rounds10x43:
-	VMOVDQU     80(R8), X13
+round35:
+	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
+	ADDQ        $0x10, DX
+	JNZ         round35
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
 	VMOVDQU     X0, (DI)
 	ADDQ        $0x10, DI
 	TESTQ       CX, CX
-	JNZ         steal27
-	JMP         done28
+	JNZ         steal23
+	JMP         done24
 
-steal27:
+steal23:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -981,325 +672,32 @@ steal27:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X9, X9
 	VPXOR   X10, X9, X9
-	CMPQ    BX, $0x0c
-	JCS     rounds10x45
-	JEQ     rounds12x44
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X9, X9
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X9, X9
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x44:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X9, X9
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X9, X9
-
-rounds10x45:
-	VMOVDQU     80(R8), X13
+round36:
+	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X9, X9
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X9, X9
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X9, X9
+	ADDQ        $0x10, DX
+	JNZ         round36
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X10, X10
 	VAESENCLAST X10, X9, X9
 	VMOVDQU     X9, -16(DI)
 
-done28:
-	DECQ       R9
-	JZ         exit6
-	VMOVDQA    X15, X4
-	VPSHUFD    $0x4e, X15, X15
-	VPSRLQ     $0x3f, X15, X14
-	VPSLLQ     $0x01, X4, X5
-	VPXOR      X14, X5, X5
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X5, X5
-	VPSRLQ     $0x3e, X15, X14
-	VPSLLQ     $0x02, X4, X6
-	VPXOR      X14, X6, X6
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X6, X6
-	VPSRLQ     $0x3d, X15, X14
-	VPSLLQ     $0x03, X4, X7
-	VPXOR      X14, X7, X7
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X7, X7
-	VPSRLQ     $0x3c, X15, X14
-	VPSLLQ     $0x04, X4, X8
-	VPXOR      X14, X8, X8
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X8, X8
-	VPSRLQ     $0x3b, X15, X14
-	VPSLLQ     $0x05, X4, X9
-	VPXOR      X14, X9, X9
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X9, X9
-	VPSRLQ     $0x3a, X15, X14
-	VPSLLQ     $0x06, X4, X10
-	VPXOR      X14, X10, X10
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X10, X10
-	VPSRLQ     $0x39, X15, X14
-	VPSLLQ     $0x07, X4, X11
-	VPXOR      X14, X11, X11
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X11, X11
-	JMP        sector1
+done24:
+next37:
+	DECQ R9
+	JZ   exit6
+	JMP  encrypted11
+	JMP sector1
 	PCALIGN $0x40
 
 last4:
 	TESTQ $0x00000004, mode+40(FP)
 	JNZ   save5
-
-	// -- the last group of a sector without a tail
-	// -- blocks 0 to 3
-	VMOVDQU (R8), X13
-	VPXOR   X13, X4, X0
-	VPXOR   (SI), X0, X0
-	VPXOR   X13, X5, X1
-	VPXOR   16(SI), X1, X1
-	VPXOR   X13, X6, X2
-	VPXOR   32(SI), X2, X2
-	VPXOR   X13, X7, X3
-	VPXOR   48(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x47
-	JEQ     rounds12x46
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds12x46:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds10x47:
-	VMOVDQU     80(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQU     224(R8), X13
-	VPXOR       X13, X4, X14
-	VAESENCLAST X14, X0, X0
-	VMOVDQU     X0, (DI)
-	VPXOR       X13, X5, X14
-	VAESENCLAST X14, X1, X1
-	VMOVDQU     X1, 16(DI)
-	VPXOR       X13, X6, X14
-	VAESENCLAST X14, X2, X2
-	VMOVDQU     X2, 32(DI)
-	VPXOR       X13, X7, X14
-	VAESENCLAST X14, X3, X3
-	VMOVDQU     X3, 48(DI)
-
-	// -- blocks 4 to 7, and the next tweaks
-	VMOVDQU (R8), X13
-	VPXOR   X13, X8, X0
-	VPXOR   64(SI), X0, X0
-	VPXOR   X13, X9, X1
-	VPXOR   80(SI), X1, X1
-	VPXOR   X13, X10, X2
-	VPXOR   96(SI), X2, X2
-	VPXOR   X13, X11, X3
-	VPXOR   112(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x49
-	JEQ     rounds12x48
-	VMOVDQU 16(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 32(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds12x48:
-	VMOVDQU 48(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-	VMOVDQU 64(R8), X13
-	VAESENC X13, X0, X0
-	VAESENC X13, X1, X1
-	VAESENC X13, X2, X2
-	VAESENC X13, X3, X3
-
-rounds10x49:
-	VMOVDQU     80(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VMOVDQA     X15, X4
-	VMOVDQU     96(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPSHUFD     $0x4e, X15, X15
-	VPSRLQ      $0x3f, X15, X14
-	VMOVDQU     112(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPSLLQ      $0x01, X4, X5
-	VPXOR       X14, X5, X5
-	VMOVDQU     128(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X5, X5
-	VMOVDQU     144(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPSRLQ      $0x3e, X15, X14
-	VPSLLQ      $0x02, X4, X6
-	VMOVDQU     160(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPXOR       X14, X6, X6
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VMOVDQU     176(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPXOR       X14, X6, X6
-	VPSRLQ      $0x3d, X15, X14
-	VMOVDQU     192(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPSLLQ      $0x03, X4, X7
-	VPXOR       X14, X7, X7
-	VMOVDQU     208(R8), X13
-	VAESENC     X13, X0, X0
-	VAESENC     X13, X1, X1
-	VAESENC     X13, X2, X2
-	VAESENC     X13, X3, X3
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X7, X7
-	VMOVDQU     224(R8), X13
-	VPXOR       X13, X8, X14
-	VAESENCLAST X14, X0, X0
-	VMOVDQU     X0, 64(DI)
-	VPSRLQ      $0x3c, X15, X14
-	VPSLLQ      $0x04, X4, X8
-	VPXOR       X14, X8, X8
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X8, X8
-	VPXOR       X13, X9, X14
-	VAESENCLAST X14, X1, X1
-	VMOVDQU     X1, 80(DI)
-	VPSRLQ      $0x3b, X15, X14
-	VPSLLQ      $0x05, X4, X9
-	VPXOR       X14, X9, X9
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X9, X9
-	VPXOR       X13, X10, X14
-	VAESENCLAST X14, X2, X2
-	VMOVDQU     X2, 96(DI)
-	VPSRLQ      $0x3a, X15, X14
-	VPSLLQ      $0x06, X4, X10
-	VPXOR       X14, X10, X10
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X10, X10
-	VPXOR       X13, X11, X14
-	VAESENCLAST X14, X3, X3
-	VMOVDQU     X3, 112(DI)
-	VPSRLQ      $0x39, X15, X14
-	VPSLLQ      $0x07, X4, X11
-	VPXOR       X14, X11, X11
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X11, X11
-	ADDQ        $+128, SI
-	ADDQ        $+128, DI
-	DECQ        R9
-	JNZ         sector1
-	JMP         exit6
+	JMP   next37
 
 save5:
 	// -- the tweak that follows, for the call that continues
@@ -1370,117 +768,33 @@ TEXT ·decryptAVX(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole56
+	JZ      whole44
 	SUBQ    $0x10, R10
 
-whole56:
+whole44:
 	SHRQ  $0x07, R10
 	MOVQ  R10, AX
 	SHLQ  $0x07, AX
 	SUBQ  AX, R11
-	JNZ   split57
+	JNZ   split45
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split57
+	JNZ   split45
 
 	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split57:
+split45:
 	// -- constants
 	VMOVDQU foldBytes<>+0(SB), X12
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume58
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit60
-	VMOVQ R13, X15
-	ADDQ  step+64(FP), R13
-	JMP   ready61
+	JNZ   resume46
+	MOVQ  $0x00000001, CX
+	JMP   encrypt47
 
-explicit60:
+resume46:
 	VMOVDQU (R13), X15
-	ADDQ    $0x10, R13
 
-ready61:
-	VMOVDQU 480(R8), X13
-	VPXOR   X13, X15, X15
-	CMPQ    BX, $0x0c
-	JCS     rounds10x63
-	JEQ     rounds12x62
-	VMOVDQU 496(R8), X13
-	VAESENC X13, X15, X15
-	VMOVDQU 512(R8), X13
-	VAESENC X13, X15, X15
-
-rounds12x62:
-	VMOVDQU 528(R8), X13
-	VAESENC X13, X15, X15
-	VMOVDQU 544(R8), X13
-	VAESENC X13, X15, X15
-
-rounds10x63:
-	VMOVDQU     560(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     576(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     592(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     608(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     624(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     640(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     656(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     672(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     688(R8), X13
-	VAESENC     X13, X15, X15
-	VMOVDQU     704(R8), X13
-	VAESENCLAST X13, X15, X15
-	VMOVDQA     X15, X4
-	VPSHUFD     $0x4e, X15, X15
-	VPSRLQ      $0x3f, X15, X14
-	VPSLLQ      $0x01, X4, X5
-	VPXOR       X14, X5, X5
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X5, X5
-	VPSRLQ      $0x3e, X15, X14
-	VPSLLQ      $0x02, X4, X6
-	VPXOR       X14, X6, X6
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X6, X6
-	VPSRLQ      $0x3d, X15, X14
-	VPSLLQ      $0x03, X4, X7
-	VPXOR       X14, X7, X7
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X7, X7
-	VPSRLQ      $0x3c, X15, X14
-	VPSLLQ      $0x04, X4, X8
-	VPXOR       X14, X8, X8
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X8, X8
-	VPSRLQ      $0x3b, X15, X14
-	VPSLLQ      $0x05, X4, X9
-	VPXOR       X14, X9, X9
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X9, X9
-	VPSRLQ      $0x3a, X15, X14
-	VPSLLQ      $0x06, X4, X10
-	VPXOR       X14, X10, X10
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X10, X10
-	VPSRLQ      $0x39, X15, X14
-	VPSLLQ      $0x07, X4, X11
-	VPXOR       X14, X11, X11
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X11, X11
-	JMP         ready59
-
-resume58:
-	VMOVDQU    (R13), X15
+encrypted48:
 	VMOVDQA    X15, X4
 	VPSHUFD    $0x4e, X15, X15
 	VPSRLQ     $0x3f, X15, X14
@@ -1519,41 +833,42 @@ resume58:
 	VPCLMULQDQ $0x10, X12, X14, X14
 	VPXOR      X14, X11, X11
 
-ready59:
 	// -- a sector
-sector50:
+sector38:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none64
+	JEQ  none49
 
 	// -- tweak of the next sector
+encrypt47:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit65
+	JNZ   explicit50
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready66
+	JMP   ready51
 
-explicit65:
+explicit50:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready66:
+ready51:
 	VMOVDQU 480(R8), X13
 	VPXOR   X13, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x68
-	JEQ     rounds12x67
+	JCS     rounds10x53
+	JEQ     rounds12x52
 	VMOVDQU 496(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 512(R8), X13
 	VAESENC X13, X15, X15
 
-rounds12x67:
+rounds12x52:
 	VMOVDQU 528(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 544(R8), X13
 	VAESENC X13, X15, X15
 
-rounds10x68:
+rounds10x53:
 	VMOVDQU     560(R8), X13
 	VAESENC     X13, X15, X15
 	VMOVDQU     576(R8), X13
@@ -1574,16 +889,18 @@ rounds10x68:
 	VAESENC     X13, X15, X15
 	VMOVDQU     704(R8), X13
 	VAESENCLAST X13, X15, X15
+	TESTQ       CX, CX
+	JNZ         encrypted48
 
-none64:
+none49:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups52
+	JZ    noGroups40
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more51:
+more39:
 	// -- blocks 0 to 3
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
@@ -1595,8 +912,8 @@ more51:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x70
-	JEQ     rounds12x69
+	JCS     rounds10x55
+	JEQ     rounds12x54
 	VMOVDQU 256(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1608,7 +925,7 @@ more51:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds12x69:
+rounds12x54:
 	VMOVDQU 288(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1620,7 +937,7 @@ rounds12x69:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds10x70:
+rounds10x55:
 	VMOVDQU     320(R8), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
@@ -1691,8 +1008,8 @@ rounds10x70:
 	VPXOR   X13, X11, X3
 	VPXOR   112(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x72
-	JEQ     rounds12x71
+	JCS     rounds10x57
+	JEQ     rounds12x56
 	VMOVDQU 256(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1704,7 +1021,7 @@ rounds10x70:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds12x71:
+rounds12x56:
 	VMOVDQU 288(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1716,7 +1033,7 @@ rounds12x71:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds10x72:
+rounds10x57:
 	VMOVDQU     320(R8), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
@@ -1810,20 +1127,21 @@ rounds10x72:
 	ADDQ        $+128, SI
 	ADDQ        $+128, DI
 	DECQ        CX
-	JNZ         more51
+	JNZ         more39
 
-noGroups52:
+noGroups40:
 	TESTQ R11, R11
-	JZ    last53
+	JZ    last41
 
 	// -- the tail
 	MOVQ R11, CX
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits73
+	JCS  fits58
 
 	// -- half a group
+	VMOVDQA X4, X14
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1833,117 +1151,56 @@ noGroups52:
 	VPXOR   32(SI), X2, X2
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x75
-	JEQ     rounds12x74
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
+	ADDQ    $0x40, SI
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x74:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds10x75:
-	VMOVDQU     320(R8), X13
+round59:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
 	VAESDEC     X13, X3, X3
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
+	ADDQ        $0x10, DX
+	JNZ         round59
 	VMOVDQU     464(R8), X13
-	VPXOR       X13, X4, X14
-	VAESDECLAST X14, X0, X0
+	VPXOR       X13, X4, X4
+	VAESDECLAST X4, X0, X0
 	VMOVDQU     X0, (DI)
-	VPXOR       X13, X5, X14
-	VAESDECLAST X14, X1, X1
+	VPXOR       X13, X5, X5
+	VAESDECLAST X5, X1, X1
 	VMOVDQU     X1, 16(DI)
-	VPXOR       X13, X6, X14
-	VAESDECLAST X14, X2, X2
+	VPXOR       X13, X6, X6
+	VAESDECLAST X6, X2, X2
 	VMOVDQU     X2, 32(DI)
-	VPXOR       X13, X7, X14
-	VAESDECLAST X14, X3, X3
+	VPXOR       X13, X7, X7
+	VAESDECLAST X7, X3, X3
 	VMOVDQU     X3, 48(DI)
-	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
 	SUBQ        $0x40, AX
 
 	// The tweak after the group's comes from the first.
-	VPSRLDQ    $0x0f, X4, X14
-	VPCLMULQDQ $0x00, X12, X14, X14
-	VPSLLDQ    $0x01, X4, X4
-	VPXOR      X14, X4, X4
-	VMOVDQA    X4, X14
 	VMOVDQA    X8, X4
 	VMOVDQA    X9, X5
 	VMOVDQA    X10, X6
 	VMOVDQA    X11, X7
 	VMOVDQA    X14, X8
+	VPSRLDQ    $0x0f, X8, X14
+	VPCLMULQDQ $0x00, X12, X14, X14
+	VPSLLDQ    $0x01, X8, X8
+	VPXOR      X14, X8, X8
 
-fits73:
+fits58:
 	// -- at most 4 whole blocks
 	CMPQ  AX, $0x20
-	JCS   pass1b78
+	JCS   pass1b62
 	CMPQ  AX, $0x30
-	JCS   pass2b79
+	JCS   pass2b63
 	CMPQ  AX, $0x40
-	JCS   pass3b80
+	JCS   pass3b64
 	TESTQ CX, CX
-	JZ    nosteal81
+	JZ    nosteal65
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    48(SI)(CX*1), AX
@@ -1955,7 +1212,7 @@ fits73:
 	VMOVDQA X7, X10
 	VMOVDQA X8, X7
 
-nosteal81:
+nosteal65:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1966,78 +1223,18 @@ nosteal81:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	ADDQ    $0x40, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x83
-	JEQ     rounds12x82
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x82:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds10x83:
-	VMOVDQU     320(R8), X13
+round66:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
 	VAESDEC     X13, X3, X3
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
+	ADDQ        $0x10, DX
+	JNZ         round66
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -2054,12 +1251,12 @@ rounds10x83:
 	ADDQ        $0x40, DI
 	VMOVDQA     X3, X0
 	TESTQ       CX, CX
-	JNZ         steal76
-	JMP         done77
+	JNZ         steal60
+	JMP         done61
 
-pass3b80:
+pass3b64:
 	TESTQ CX, CX
-	JZ    nosteal84
+	JZ    nosteal67
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    32(SI)(CX*1), AX
@@ -2071,7 +1268,7 @@ pass3b80:
 	VMOVDQA X6, X10
 	VMOVDQA X7, X6
 
-nosteal84:
+nosteal67:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -2080,65 +1277,17 @@ nosteal84:
 	VPXOR   X13, X6, X2
 	VPXOR   32(SI), X2, X2
 	ADDQ    $0x30, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x86
-	JEQ     rounds12x85
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x85:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-
-rounds10x86:
-	VMOVDQU     320(R8), X13
+round68:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
+	ADDQ        $0x10, DX
+	JNZ         round68
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -2152,12 +1301,12 @@ rounds10x86:
 	ADDQ        $0x30, DI
 	VMOVDQA     X2, X0
 	TESTQ       CX, CX
-	JNZ         steal76
-	JMP         done77
+	JNZ         steal60
+	JMP         done61
 
-pass2b79:
+pass2b63:
 	TESTQ CX, CX
-	JZ    nosteal87
+	JZ    nosteal69
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    16(SI)(CX*1), AX
@@ -2169,59 +1318,23 @@ pass2b79:
 	VMOVDQA X5, X10
 	VMOVDQA X6, X5
 
-nosteal87:
+nosteal69:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
 	VPXOR   X13, X5, X1
 	VPXOR   16(SI), X1, X1
 	ADDQ    $0x20, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x89
-	JEQ     rounds12x88
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x88:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-
-rounds10x89:
-	VMOVDQU     320(R8), X13
+round70:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
+	ADDQ        $0x10, DX
+	JNZ         round70
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -2232,12 +1345,12 @@ rounds10x89:
 	ADDQ        $0x20, DI
 	VMOVDQA     X1, X0
 	TESTQ       CX, CX
-	JNZ         steal76
-	JMP         done77
+	JNZ         steal60
+	JMP         done61
 
-pass1b78:
+pass1b62:
 	TESTQ CX, CX
-	JZ    nosteal90
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    (SI)(CX*1), AX
@@ -2249,54 +1362,30 @@ pass1b78:
 	VMOVDQA X4, X10
 	VMOVDQA X5, X4
 
-nosteal90:
+nosteal71:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
 	ADDQ    $0x10, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x92
-	JEQ     rounds12x91
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x91:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-
-rounds10x92:
-	VMOVDQU     320(R8), X13
+round72:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
+	ADDQ        $0x10, DX
+	JNZ         round72
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
 	VMOVDQU     X0, (DI)
 	ADDQ        $0x10, DI
 	TESTQ       CX, CX
-	JNZ         steal76
-	JMP         done77
+	JNZ         steal60
+	JMP         done61
 
-steal76:
+steal60:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -2319,333 +1408,40 @@ steal76:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X9, X9
 	VPXOR   X10, X9, X9
-	CMPQ    BX, $0x0c
-	JCS     rounds10x94
-	JEQ     rounds12x93
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X9, X9
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X9, X9
+	MOVQ    $0x00000001, DX
+	SUBQ    BX, DX
+	SHLQ    $0x04, DX
 
-rounds12x93:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X9, X9
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X9, X9
-
-rounds10x94:
-	VMOVDQU     320(R8), X13
+round73:
+	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X9, X9
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X9, X9
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X9, X9
+	ADDQ        $0x10, DX
+	JNZ         round73
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X10, X10
 	VAESDECLAST X10, X9, X9
 	VMOVDQU     X9, -16(DI)
 
-done77:
-	DECQ       R9
-	JZ         exit55
-	VMOVDQA    X15, X4
-	VPSHUFD    $0x4e, X15, X15
-	VPSRLQ     $0x3f, X15, X14
-	VPSLLQ     $0x01, X4, X5
-	VPXOR      X14, X5, X5
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X5, X5
-	VPSRLQ     $0x3e, X15, X14
-	VPSLLQ     $0x02, X4, X6
-	VPXOR      X14, X6, X6
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X6, X6
-	VPSRLQ     $0x3d, X15, X14
-	VPSLLQ     $0x03, X4, X7
-	VPXOR      X14, X7, X7
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X7, X7
-	VPSRLQ     $0x3c, X15, X14
-	VPSLLQ     $0x04, X4, X8
-	VPXOR      X14, X8, X8
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X8, X8
-	VPSRLQ     $0x3b, X15, X14
-	VPSLLQ     $0x05, X4, X9
-	VPXOR      X14, X9, X9
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X9, X9
-	VPSRLQ     $0x3a, X15, X14
-	VPSLLQ     $0x06, X4, X10
-	VPXOR      X14, X10, X10
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X10, X10
-	VPSRLQ     $0x39, X15, X14
-	VPSLLQ     $0x07, X4, X11
-	VPXOR      X14, X11, X11
-	VPCLMULQDQ $0x10, X12, X14, X14
-	VPXOR      X14, X11, X11
-	JMP        sector50
+done61:
+next74:
+	DECQ R9
+	JZ   exit43
+	JMP  encrypted48
+	JMP sector38
 	PCALIGN $0x40
 
-last53:
+last41:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save54
+	JNZ   save42
+	JMP   next74
 
-	// -- the last group of a sector without a tail
-	// -- blocks 0 to 3
-	VMOVDQU 240(R8), X13
-	VPXOR   X13, X4, X0
-	VPXOR   (SI), X0, X0
-	VPXOR   X13, X5, X1
-	VPXOR   16(SI), X1, X1
-	VPXOR   X13, X6, X2
-	VPXOR   32(SI), X2, X2
-	VPXOR   X13, X7, X3
-	VPXOR   48(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x96
-	JEQ     rounds12x95
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds12x95:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds10x96:
-	VMOVDQU     320(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQU     464(R8), X13
-	VPXOR       X13, X4, X14
-	VAESDECLAST X14, X0, X0
-	VMOVDQU     X0, (DI)
-	VPXOR       X13, X5, X14
-	VAESDECLAST X14, X1, X1
-	VMOVDQU     X1, 16(DI)
-	VPXOR       X13, X6, X14
-	VAESDECLAST X14, X2, X2
-	VMOVDQU     X2, 32(DI)
-	VPXOR       X13, X7, X14
-	VAESDECLAST X14, X3, X3
-	VMOVDQU     X3, 48(DI)
-
-	// -- blocks 4 to 7, and the next tweaks
-	VMOVDQU 240(R8), X13
-	VPXOR   X13, X8, X0
-	VPXOR   64(SI), X0, X0
-	VPXOR   X13, X9, X1
-	VPXOR   80(SI), X1, X1
-	VPXOR   X13, X10, X2
-	VPXOR   96(SI), X2, X2
-	VPXOR   X13, X11, X3
-	VPXOR   112(SI), X3, X3
-	CMPQ    BX, $0x0c
-	JCS     rounds10x98
-	JEQ     rounds12x97
-	VMOVDQU 256(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 272(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds12x97:
-	VMOVDQU 288(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-	VMOVDQU 304(R8), X13
-	VAESDEC X13, X0, X0
-	VAESDEC X13, X1, X1
-	VAESDEC X13, X2, X2
-	VAESDEC X13, X3, X3
-
-rounds10x98:
-	VMOVDQU     320(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VMOVDQA     X15, X4
-	VMOVDQU     336(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPSHUFD     $0x4e, X15, X15
-	VPSRLQ      $0x3f, X15, X14
-	VMOVDQU     352(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPSLLQ      $0x01, X4, X5
-	VPXOR       X14, X5, X5
-	VMOVDQU     368(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X5, X5
-	VMOVDQU     384(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPSRLQ      $0x3e, X15, X14
-	VPSLLQ      $0x02, X4, X6
-	VMOVDQU     400(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPXOR       X14, X6, X6
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VMOVDQU     416(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPXOR       X14, X6, X6
-	VPSRLQ      $0x3d, X15, X14
-	VMOVDQU     432(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPSLLQ      $0x03, X4, X7
-	VPXOR       X14, X7, X7
-	VMOVDQU     448(R8), X13
-	VAESDEC     X13, X0, X0
-	VAESDEC     X13, X1, X1
-	VAESDEC     X13, X2, X2
-	VAESDEC     X13, X3, X3
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X7, X7
-	VMOVDQU     464(R8), X13
-	VPXOR       X13, X8, X14
-	VAESDECLAST X14, X0, X0
-	VMOVDQU     X0, 64(DI)
-	VPSRLQ      $0x3c, X15, X14
-	VPSLLQ      $0x04, X4, X8
-	VPXOR       X14, X8, X8
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X8, X8
-	VPXOR       X13, X9, X14
-	VAESDECLAST X14, X1, X1
-	VMOVDQU     X1, 80(DI)
-	VPSRLQ      $0x3b, X15, X14
-	VPSLLQ      $0x05, X4, X9
-	VPXOR       X14, X9, X9
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X9, X9
-	VPXOR       X13, X10, X14
-	VAESDECLAST X14, X2, X2
-	VMOVDQU     X2, 96(DI)
-	VPSRLQ      $0x3a, X15, X14
-	VPSLLQ      $0x06, X4, X10
-	VPXOR       X14, X10, X10
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X10, X10
-	VPXOR       X13, X11, X14
-	VAESDECLAST X14, X3, X3
-	VMOVDQU     X3, 112(DI)
-	VPSRLQ      $0x39, X15, X14
-	VPSLLQ      $0x07, X4, X11
-	VPXOR       X14, X11, X11
-	VPCLMULQDQ  $0x10, X12, X14, X14
-	VPXOR       X14, X11, X11
-	ADDQ        $+128, SI
-	ADDQ        $+128, DI
-	DECQ        R9
-	JNZ         sector50
-	JMP         exit55
-
-save54:
+save42:
 	// -- the tweak that follows, for the call that continues
 	MOVQ    tweaks+48(FP), AX
 	VMOVDQU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit55:
+exit43:
 	VPXOR X0, X0, X0
 	VPXOR X1, X1, X1
 	VPXOR X2, X2, X2
@@ -2662,4 +1458,1406 @@ exit55:
 	VPXOR X13, X13, X13
 	VPXOR X14, X14, X14
 	VPXOR X15, X15, X15
+	RET
+
+// func encryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
+// Requires: AES, AVX, CMOV, PCLMULQDQ
+TEXT ·encryptAVXWide(SB), NOSPLIT, $0-80
+	// Registers:
+	//   DI, SI: dst, src
+	//   R8: schedule
+	//   R9: sectors left
+	//   R10: groups a sector that a group or a tail follows
+	//   R11: bytes after the groups
+	//   R12: tweaks left in the batch
+	//   R13: next IV number or tweak's address
+	//   BX: AES rounds
+	//   CX: groups left; in the tail, bytes of the partial block
+	//   AX, DX: scratch
+	//   R12 instead: scratch memory, 8 tweaks and 8 tweaks xored with the last round key
+	//   X0: a round key
+	//   X1-X8: data
+	//   X9: 0x87 in the low quadword, 0x86 in the high one
+	//   X11: the last round key
+	//   X10, X12, X13: scratch
+	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
+	// -- arguments
+	MOVQ    sched+0(FP), R8
+	MOVQ    dst+8(FP), DI
+	MOVQ    src+16(FP), SI
+	MOVQ    n+32(FP), R9
+	MOVQ    tweaks+48(FP), R13
+	TESTQ   $0x00000001, mode+40(FP)
+	CMOVQEQ first+56(FP), R13
+	MOVQ    720(R8), BX
+	MOVQ    size+24(FP), R11
+	MOVQ    R11, R10
+	TESTQ   $0x0000000f, R11
+	JZ      whole81
+	SUBQ    $0x10, R10
+
+whole81:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split82
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split82
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split82:
+	// -- constants
+	MOVQ    scratch+72(FP), R12
+	VMOVDQU foldBytes<>+0(SB), X9
+	VMOVDQU 224(R8), X11
+
+	// -- tweak of the first sector
+	TESTQ $0x00000002, mode+40(FP)
+	JNZ   resume83
+	MOVQ  $0x00000001, CX
+	JMP   encrypt84
+
+resume83:
+	VMOVDQU (R13), X15
+
+encrypted85:
+	VMOVDQA    X15, X14
+	VMOVDQU    X14, (R12)
+	VPSHUFD    $0x4e, X15, X15
+	VPSRLQ     $0x3f, X15, X12
+	VPSLLQ     $0x01, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VPSRLQ     $0x3e, X15, X12
+	VPSLLQ     $0x02, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VPSRLQ     $0x3d, X15, X12
+	VPSLLQ     $0x03, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VPSRLQ     $0x3c, X15, X12
+	VPSLLQ     $0x04, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VPSRLQ     $0x3b, X15, X12
+	VPSLLQ     $0x05, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VPSRLQ     $0x3a, X15, X12
+	VPSLLQ     $0x06, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VPSRLQ     $0x39, X15, X12
+	VPSLLQ     $0x07, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+
+	// -- a sector
+sector75:
+	XORQ CX, CX
+	CMPQ R9, $0x01
+	JEQ  none86
+
+	// -- tweak of the next sector
+encrypt84:
+	TESTQ $0x00000001, mode+40(FP)
+	JNZ   explicit87
+	VMOVQ R13, X15
+	ADDQ  step+64(FP), R13
+	JMP   ready88
+
+explicit87:
+	VMOVDQU (R13), X15
+	ADDQ    $0x10, R13
+
+ready88:
+	VMOVDQU 480(R8), X0
+	VPXOR   X0, X15, X15
+	CMPQ    BX, $0x0c
+	JCS     rounds10x90
+	JEQ     rounds12x89
+	VMOVDQU 496(R8), X0
+	VAESENC X0, X15, X15
+	VMOVDQU 512(R8), X0
+	VAESENC X0, X15, X15
+
+rounds12x89:
+	VMOVDQU 528(R8), X0
+	VAESENC X0, X15, X15
+	VMOVDQU 544(R8), X0
+	VAESENC X0, X15, X15
+
+rounds10x90:
+	VMOVDQU     560(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     576(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     592(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     608(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     624(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     640(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     656(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     672(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     688(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     704(R8), X0
+	VAESENCLAST X0, X15, X15
+	TESTQ       CX, CX
+	JNZ         encrypted85
+
+none86:
+	MOVQ  R10, CX
+	TESTQ CX, CX
+	JZ    noGroups77
+
+	// -- groups that a group or a tail follows
+	PCALIGN $0x40
+
+more76:
+	VMOVDQU (R8), X0
+	VPXOR   (R12), X0, X1
+	VPXOR   (SI), X1, X1
+	VPXOR   16(R12), X0, X2
+	VPXOR   16(SI), X2, X2
+	VPXOR   32(R12), X0, X3
+	VPXOR   32(SI), X3, X3
+	VPXOR   48(R12), X0, X4
+	VPXOR   48(SI), X4, X4
+	VPXOR   64(R12), X0, X5
+	VPXOR   64(SI), X5, X5
+	VPXOR   80(R12), X0, X6
+	VPXOR   80(SI), X6, X6
+	VPXOR   96(R12), X0, X7
+	VPXOR   96(SI), X7, X7
+	VPXOR   112(R12), X0, X8
+	VPXOR   112(SI), X8, X8
+	ADDQ    $+128, SI
+
+	// -- rounds, with the next tweaks among them
+	CMPQ    BX, $0x0c
+	JCS     rounds10x92
+	JEQ     rounds12x91
+	VMOVDQU 16(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+	VMOVDQU 32(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+
+rounds12x91:
+	VMOVDQU 48(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+	VMOVDQU 64(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+
+rounds10x92:
+	VMOVDQU    80(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    (R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 128(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, (R12)
+	VMOVDQU    96(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    16(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 144(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VMOVDQU    112(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    32(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 160(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VMOVDQU    128(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    48(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 176(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VMOVDQU    144(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    64(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 192(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VMOVDQU    160(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    80(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 208(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VMOVDQU    176(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    96(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 224(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VMOVDQU    192(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    112(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 240(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+	VMOVDQU    208(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+
+	// -- last round
+	VAESENCLAST 128(R12), X1, X1
+	VMOVDQU     X1, (DI)
+	VAESENCLAST 144(R12), X2, X2
+	VMOVDQU     X2, 16(DI)
+	VAESENCLAST 160(R12), X3, X3
+	VMOVDQU     X3, 32(DI)
+	VAESENCLAST 176(R12), X4, X4
+	VMOVDQU     X4, 48(DI)
+	VAESENCLAST 192(R12), X5, X5
+	VMOVDQU     X5, 64(DI)
+	VAESENCLAST 208(R12), X6, X6
+	VMOVDQU     X6, 80(DI)
+	VAESENCLAST 224(R12), X7, X7
+	VMOVDQU     X7, 96(DI)
+	VAESENCLAST 240(R12), X8, X8
+	VMOVDQU     X8, 112(DI)
+	ADDQ        $+128, DI
+	DECQ        CX
+	JNZ         more76
+
+noGroups77:
+	TESTQ R11, R11
+	JZ    last78
+	DECQ  R9
+	JZ    exit80
+	JMP   encrypted85
+	JMP sector75
+	PCALIGN $0x40
+
+last78:
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   save79
+
+	// -- the last group of a sector without a tail
+	VMOVDQU (R8), X0
+	VPXOR   (R12), X0, X1
+	VPXOR   (SI), X1, X1
+	VPXOR   16(R12), X0, X2
+	VPXOR   16(SI), X2, X2
+	VPXOR   32(R12), X0, X3
+	VPXOR   32(SI), X3, X3
+	VPXOR   48(R12), X0, X4
+	VPXOR   48(SI), X4, X4
+	VPXOR   64(R12), X0, X5
+	VPXOR   64(SI), X5, X5
+	VPXOR   80(R12), X0, X6
+	VPXOR   80(SI), X6, X6
+	VPXOR   96(R12), X0, X7
+	VPXOR   96(SI), X7, X7
+	VPXOR   112(R12), X0, X8
+	VPXOR   112(SI), X8, X8
+	ADDQ    $+128, SI
+
+	// -- rounds, with the next tweaks among them
+	CMPQ    BX, $0x0c
+	JCS     rounds10x94
+	JEQ     rounds12x93
+	VMOVDQU 16(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+	VMOVDQU 32(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+
+rounds12x93:
+	VMOVDQU 48(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+	VMOVDQU 64(R8), X0
+	VAESENC X0, X1, X1
+	VAESENC X0, X2, X2
+	VAESENC X0, X3, X3
+	VAESENC X0, X4, X4
+	VAESENC X0, X5, X5
+	VAESENC X0, X6, X6
+	VAESENC X0, X7, X7
+	VAESENC X0, X8, X8
+
+rounds10x94:
+	VMOVDQU    80(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    (R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 128(R12)
+	VMOVDQA    X15, X14
+	VMOVDQU    X14, (R12)
+	VPSHUFD    $0x4e, X15, X15
+	VMOVDQU    16(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    96(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    X13, 144(R12)
+	VPSRLQ     $0x3f, X15, X12
+	VPSLLQ     $0x01, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VMOVDQU    32(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    112(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    X13, 160(R12)
+	VPSRLQ     $0x3e, X15, X12
+	VPSLLQ     $0x02, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VMOVDQU    48(R12), X10
+	VMOVDQU    128(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 176(R12)
+	VPSRLQ     $0x3d, X15, X12
+	VPSLLQ     $0x03, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VMOVDQU    64(R12), X10
+	VMOVDQU    144(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 192(R12)
+	VPSRLQ     $0x3c, X15, X12
+	VPSLLQ     $0x04, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VMOVDQU    80(R12), X10
+	VMOVDQU    160(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 208(R12)
+	VPSRLQ     $0x3b, X15, X12
+	VPSLLQ     $0x05, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VMOVDQU    176(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    96(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 224(R12)
+	VPSRLQ     $0x3a, X15, X12
+	VPSLLQ     $0x06, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VMOVDQU    192(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+	VMOVDQU    112(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 240(R12)
+	VPSRLQ     $0x39, X15, X12
+	VPSLLQ     $0x07, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+	VMOVDQU    208(R8), X0
+	VAESENC    X0, X1, X1
+	VAESENC    X0, X2, X2
+	VAESENC    X0, X3, X3
+	VAESENC    X0, X4, X4
+	VAESENC    X0, X5, X5
+	VAESENC    X0, X6, X6
+	VAESENC    X0, X7, X7
+	VAESENC    X0, X8, X8
+
+	// -- last round
+	VAESENCLAST 128(R12), X1, X1
+	VMOVDQU     X1, (DI)
+	VAESENCLAST 144(R12), X2, X2
+	VMOVDQU     X2, 16(DI)
+	VAESENCLAST 160(R12), X3, X3
+	VMOVDQU     X3, 32(DI)
+	VAESENCLAST 176(R12), X4, X4
+	VMOVDQU     X4, 48(DI)
+	VAESENCLAST 192(R12), X5, X5
+	VMOVDQU     X5, 64(DI)
+	VAESENCLAST 208(R12), X6, X6
+	VMOVDQU     X6, 80(DI)
+	VAESENCLAST 224(R12), X7, X7
+	VMOVDQU     X7, 96(DI)
+	VAESENCLAST 240(R12), X8, X8
+	VMOVDQU     X8, 112(DI)
+	ADDQ        $+128, DI
+	DECQ        R9
+	JNZ         sector75
+	JMP         exit80
+
+save79:
+	// -- the tweak that follows, for the call that continues
+	VMOVDQU (R12), X0
+	MOVQ    tweaks+48(FP), AX
+	VMOVDQU X0, (AX)
+
+	// -- exit: no key, tweak or data stays in a register
+exit80:
+	VPXOR   X0, X0, X0
+	VMOVDQU X0, (R12)
+	VMOVDQU X0, 16(R12)
+	VMOVDQU X0, 32(R12)
+	VMOVDQU X0, 48(R12)
+	VMOVDQU X0, 64(R12)
+	VMOVDQU X0, 80(R12)
+	VMOVDQU X0, 96(R12)
+	VMOVDQU X0, 112(R12)
+	VMOVDQU X0, 128(R12)
+	VMOVDQU X0, 144(R12)
+	VMOVDQU X0, 160(R12)
+	VMOVDQU X0, 176(R12)
+	VMOVDQU X0, 192(R12)
+	VMOVDQU X0, 208(R12)
+	VMOVDQU X0, 224(R12)
+	VMOVDQU X0, 240(R12)
+	VPXOR   X0, X0, X0
+	VPXOR   X1, X1, X1
+	VPXOR   X2, X2, X2
+	VPXOR   X3, X3, X3
+	VPXOR   X4, X4, X4
+	VPXOR   X5, X5, X5
+	VPXOR   X6, X6, X6
+	VPXOR   X7, X7, X7
+	VPXOR   X8, X8, X8
+	VPXOR   X9, X9, X9
+	VPXOR   X10, X10, X10
+	VPXOR   X11, X11, X11
+	VPXOR   X12, X12, X12
+	VPXOR   X13, X13, X13
+	VPXOR   X14, X14, X14
+	VPXOR   X15, X15, X15
+	RET
+
+// func decryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
+// Requires: AES, AVX, CMOV, PCLMULQDQ
+TEXT ·decryptAVXWide(SB), NOSPLIT, $0-80
+	// Registers:
+	//   DI, SI: dst, src
+	//   R8: schedule
+	//   R9: sectors left
+	//   R10: groups a sector that a group or a tail follows
+	//   R11: bytes after the groups
+	//   R12: tweaks left in the batch
+	//   R13: next IV number or tweak's address
+	//   BX: AES rounds
+	//   CX: groups left; in the tail, bytes of the partial block
+	//   AX, DX: scratch
+	//   R12 instead: scratch memory, 8 tweaks and 8 tweaks xored with the last round key
+	//   X0: a round key
+	//   X1-X8: data
+	//   X9: 0x87 in the low quadword, 0x86 in the high one
+	//   X11: the last round key
+	//   X10, X12, X13: scratch
+	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
+	// -- arguments
+	MOVQ    sched+0(FP), R8
+	MOVQ    dst+8(FP), DI
+	MOVQ    src+16(FP), SI
+	MOVQ    n+32(FP), R9
+	MOVQ    tweaks+48(FP), R13
+	TESTQ   $0x00000001, mode+40(FP)
+	CMOVQEQ first+56(FP), R13
+	MOVQ    720(R8), BX
+	MOVQ    size+24(FP), R11
+	MOVQ    R11, R10
+	TESTQ   $0x0000000f, R11
+	JZ      whole101
+	SUBQ    $0x10, R10
+
+whole101:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split102
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split102
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split102:
+	// -- constants
+	MOVQ    scratch+72(FP), R12
+	VMOVDQU foldBytes<>+0(SB), X9
+	VMOVDQU 464(R8), X11
+
+	// -- tweak of the first sector
+	TESTQ $0x00000002, mode+40(FP)
+	JNZ   resume103
+	MOVQ  $0x00000001, CX
+	JMP   encrypt104
+
+resume103:
+	VMOVDQU (R13), X15
+
+encrypted105:
+	VMOVDQA    X15, X14
+	VMOVDQU    X14, (R12)
+	VPSHUFD    $0x4e, X15, X15
+	VPSRLQ     $0x3f, X15, X12
+	VPSLLQ     $0x01, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VPSRLQ     $0x3e, X15, X12
+	VPSLLQ     $0x02, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VPSRLQ     $0x3d, X15, X12
+	VPSLLQ     $0x03, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VPSRLQ     $0x3c, X15, X12
+	VPSLLQ     $0x04, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VPSRLQ     $0x3b, X15, X12
+	VPSLLQ     $0x05, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VPSRLQ     $0x3a, X15, X12
+	VPSLLQ     $0x06, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VPSRLQ     $0x39, X15, X12
+	VPSLLQ     $0x07, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+
+	// -- a sector
+sector95:
+	XORQ CX, CX
+	CMPQ R9, $0x01
+	JEQ  none106
+
+	// -- tweak of the next sector
+encrypt104:
+	TESTQ $0x00000001, mode+40(FP)
+	JNZ   explicit107
+	VMOVQ R13, X15
+	ADDQ  step+64(FP), R13
+	JMP   ready108
+
+explicit107:
+	VMOVDQU (R13), X15
+	ADDQ    $0x10, R13
+
+ready108:
+	VMOVDQU 480(R8), X0
+	VPXOR   X0, X15, X15
+	CMPQ    BX, $0x0c
+	JCS     rounds10x110
+	JEQ     rounds12x109
+	VMOVDQU 496(R8), X0
+	VAESENC X0, X15, X15
+	VMOVDQU 512(R8), X0
+	VAESENC X0, X15, X15
+
+rounds12x109:
+	VMOVDQU 528(R8), X0
+	VAESENC X0, X15, X15
+	VMOVDQU 544(R8), X0
+	VAESENC X0, X15, X15
+
+rounds10x110:
+	VMOVDQU     560(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     576(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     592(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     608(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     624(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     640(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     656(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     672(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     688(R8), X0
+	VAESENC     X0, X15, X15
+	VMOVDQU     704(R8), X0
+	VAESENCLAST X0, X15, X15
+	TESTQ       CX, CX
+	JNZ         encrypted105
+
+none106:
+	MOVQ  R10, CX
+	TESTQ CX, CX
+	JZ    noGroups97
+
+	// -- groups that a group or a tail follows
+	PCALIGN $0x40
+
+more96:
+	VMOVDQU 240(R8), X0
+	VPXOR   (R12), X0, X1
+	VPXOR   (SI), X1, X1
+	VPXOR   16(R12), X0, X2
+	VPXOR   16(SI), X2, X2
+	VPXOR   32(R12), X0, X3
+	VPXOR   32(SI), X3, X3
+	VPXOR   48(R12), X0, X4
+	VPXOR   48(SI), X4, X4
+	VPXOR   64(R12), X0, X5
+	VPXOR   64(SI), X5, X5
+	VPXOR   80(R12), X0, X6
+	VPXOR   80(SI), X6, X6
+	VPXOR   96(R12), X0, X7
+	VPXOR   96(SI), X7, X7
+	VPXOR   112(R12), X0, X8
+	VPXOR   112(SI), X8, X8
+	ADDQ    $+128, SI
+
+	// -- rounds, with the next tweaks among them
+	CMPQ    BX, $0x0c
+	JCS     rounds10x112
+	JEQ     rounds12x111
+	VMOVDQU 256(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+	VMOVDQU 272(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+
+rounds12x111:
+	VMOVDQU 288(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+	VMOVDQU 304(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+
+rounds10x112:
+	VMOVDQU    320(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    (R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 128(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, (R12)
+	VMOVDQU    336(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    16(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 144(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VMOVDQU    352(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    32(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 160(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VMOVDQU    368(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    48(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 176(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VMOVDQU    384(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    64(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 192(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VMOVDQU    400(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    80(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 208(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VMOVDQU    416(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    96(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 224(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VMOVDQU    432(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    112(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 240(R12)
+	VPSRLDQ    $0x0f, X10, X12
+	VPCLMULQDQ $0x00, X9, X12, X12
+	VPSLLDQ    $0x01, X10, X10
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+	VMOVDQU    448(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+
+	// -- last round
+	VAESDECLAST 128(R12), X1, X1
+	VMOVDQU     X1, (DI)
+	VAESDECLAST 144(R12), X2, X2
+	VMOVDQU     X2, 16(DI)
+	VAESDECLAST 160(R12), X3, X3
+	VMOVDQU     X3, 32(DI)
+	VAESDECLAST 176(R12), X4, X4
+	VMOVDQU     X4, 48(DI)
+	VAESDECLAST 192(R12), X5, X5
+	VMOVDQU     X5, 64(DI)
+	VAESDECLAST 208(R12), X6, X6
+	VMOVDQU     X6, 80(DI)
+	VAESDECLAST 224(R12), X7, X7
+	VMOVDQU     X7, 96(DI)
+	VAESDECLAST 240(R12), X8, X8
+	VMOVDQU     X8, 112(DI)
+	ADDQ        $+128, DI
+	DECQ        CX
+	JNZ         more96
+
+noGroups97:
+	TESTQ R11, R11
+	JZ    last98
+	DECQ  R9
+	JZ    exit100
+	JMP   encrypted105
+	JMP sector95
+	PCALIGN $0x40
+
+last98:
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   save99
+
+	// -- the last group of a sector without a tail
+	VMOVDQU 240(R8), X0
+	VPXOR   (R12), X0, X1
+	VPXOR   (SI), X1, X1
+	VPXOR   16(R12), X0, X2
+	VPXOR   16(SI), X2, X2
+	VPXOR   32(R12), X0, X3
+	VPXOR   32(SI), X3, X3
+	VPXOR   48(R12), X0, X4
+	VPXOR   48(SI), X4, X4
+	VPXOR   64(R12), X0, X5
+	VPXOR   64(SI), X5, X5
+	VPXOR   80(R12), X0, X6
+	VPXOR   80(SI), X6, X6
+	VPXOR   96(R12), X0, X7
+	VPXOR   96(SI), X7, X7
+	VPXOR   112(R12), X0, X8
+	VPXOR   112(SI), X8, X8
+	ADDQ    $+128, SI
+
+	// -- rounds, with the next tweaks among them
+	CMPQ    BX, $0x0c
+	JCS     rounds10x114
+	JEQ     rounds12x113
+	VMOVDQU 256(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+	VMOVDQU 272(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+
+rounds12x113:
+	VMOVDQU 288(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+	VMOVDQU 304(R8), X0
+	VAESDEC X0, X1, X1
+	VAESDEC X0, X2, X2
+	VAESDEC X0, X3, X3
+	VAESDEC X0, X4, X4
+	VAESDEC X0, X5, X5
+	VAESDEC X0, X6, X6
+	VAESDEC X0, X7, X7
+	VAESDEC X0, X8, X8
+
+rounds10x114:
+	VMOVDQU    320(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    (R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 128(R12)
+	VMOVDQA    X15, X14
+	VMOVDQU    X14, (R12)
+	VPSHUFD    $0x4e, X15, X15
+	VMOVDQU    16(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    336(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    X13, 144(R12)
+	VPSRLQ     $0x3f, X15, X12
+	VPSLLQ     $0x01, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 16(R12)
+	VMOVDQU    32(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    352(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    X13, 160(R12)
+	VPSRLQ     $0x3e, X15, X12
+	VPSLLQ     $0x02, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 32(R12)
+	VMOVDQU    48(R12), X10
+	VMOVDQU    368(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 176(R12)
+	VPSRLQ     $0x3d, X15, X12
+	VPSLLQ     $0x03, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 48(R12)
+	VMOVDQU    64(R12), X10
+	VMOVDQU    384(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 192(R12)
+	VPSRLQ     $0x3c, X15, X12
+	VPSLLQ     $0x04, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 64(R12)
+	VMOVDQU    80(R12), X10
+	VMOVDQU    400(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 208(R12)
+	VPSRLQ     $0x3b, X15, X12
+	VPSLLQ     $0x05, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 80(R12)
+	VMOVDQU    416(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    96(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 224(R12)
+	VPSRLQ     $0x3a, X15, X12
+	VPSLLQ     $0x06, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 96(R12)
+	VMOVDQU    432(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+	VMOVDQU    112(R12), X10
+	VPXOR      X11, X10, X13
+	VMOVDQU    X13, 240(R12)
+	VPSRLQ     $0x39, X15, X12
+	VPSLLQ     $0x07, X14, X10
+	VPXOR      X12, X10, X10
+	VPCLMULQDQ $0x10, X9, X12, X12
+	VPXOR      X12, X10, X10
+	VMOVDQU    X10, 112(R12)
+	VMOVDQU    448(R8), X0
+	VAESDEC    X0, X1, X1
+	VAESDEC    X0, X2, X2
+	VAESDEC    X0, X3, X3
+	VAESDEC    X0, X4, X4
+	VAESDEC    X0, X5, X5
+	VAESDEC    X0, X6, X6
+	VAESDEC    X0, X7, X7
+	VAESDEC    X0, X8, X8
+
+	// -- last round
+	VAESDECLAST 128(R12), X1, X1
+	VMOVDQU     X1, (DI)
+	VAESDECLAST 144(R12), X2, X2
+	VMOVDQU     X2, 16(DI)
+	VAESDECLAST 160(R12), X3, X3
+	VMOVDQU     X3, 32(DI)
+	VAESDECLAST 176(R12), X4, X4
+	VMOVDQU     X4, 48(DI)
+	VAESDECLAST 192(R12), X5, X5
+	VMOVDQU     X5, 64(DI)
+	VAESDECLAST 208(R12), X6, X6
+	VMOVDQU     X6, 80(DI)
+	VAESDECLAST 224(R12), X7, X7
+	VMOVDQU     X7, 96(DI)
+	VAESDECLAST 240(R12), X8, X8
+	VMOVDQU     X8, 112(DI)
+	ADDQ        $+128, DI
+	DECQ        R9
+	JNZ         sector95
+	JMP         exit100
+
+save99:
+	// -- the tweak that follows, for the call that continues
+	VMOVDQU (R12), X0
+	MOVQ    tweaks+48(FP), AX
+	VMOVDQU X0, (AX)
+
+	// -- exit: no key, tweak or data stays in a register
+exit100:
+	VPXOR   X0, X0, X0
+	VMOVDQU X0, (R12)
+	VMOVDQU X0, 16(R12)
+	VMOVDQU X0, 32(R12)
+	VMOVDQU X0, 48(R12)
+	VMOVDQU X0, 64(R12)
+	VMOVDQU X0, 80(R12)
+	VMOVDQU X0, 96(R12)
+	VMOVDQU X0, 112(R12)
+	VMOVDQU X0, 128(R12)
+	VMOVDQU X0, 144(R12)
+	VMOVDQU X0, 160(R12)
+	VMOVDQU X0, 176(R12)
+	VMOVDQU X0, 192(R12)
+	VMOVDQU X0, 208(R12)
+	VMOVDQU X0, 224(R12)
+	VMOVDQU X0, 240(R12)
+	VPXOR   X0, X0, X0
+	VPXOR   X1, X1, X1
+	VPXOR   X2, X2, X2
+	VPXOR   X3, X3, X3
+	VPXOR   X4, X4, X4
+	VPXOR   X5, X5, X5
+	VPXOR   X6, X6, X6
+	VPXOR   X7, X7, X7
+	VPXOR   X8, X8, X8
+	VPXOR   X9, X9, X9
+	VPXOR   X10, X10, X10
+	VPXOR   X11, X11, X11
+	VPXOR   X12, X12, X12
+	VPXOR   X13, X13, X13
+	VPXOR   X14, X14, X14
+	VPXOR   X15, X15, X15
 	RET

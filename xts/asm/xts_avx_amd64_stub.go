@@ -21,3 +21,23 @@ func encryptAVX(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode u
 //
 //go:noescape
 func decryptAVX(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
+
+// encryptAVXWide encrypts n sectors of size bytes each, size at least 16 and n at least 1.
+// The tweaks are counted, first+i*step, or with modeExplicit read at tweaks.
+// n is 1 if size is not a multiple of 16, and with modeResume or modeSave,
+// where tweaks holds one encrypted tweak; with modeSave size is a multiple
+// of 4096.
+// Size must be a multiple of 128, and scratch have 256 bytes, which are cleared.
+//
+//go:noescape
+func encryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
+
+// decryptAVXWide decrypts n sectors of size bytes each, size at least 16 and n at least 1.
+// The tweaks are counted, first+i*step, or with modeExplicit read at tweaks.
+// n is 1 if size is not a multiple of 16, and with modeResume or modeSave,
+// where tweaks holds one encrypted tweak; with modeSave size is a multiple
+// of 4096.
+// Size must be a multiple of 128, and scratch have 256 bytes, which are cleared.
+//
+//go:noescape
+func decryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)

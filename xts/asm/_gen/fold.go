@@ -14,14 +14,23 @@ import (
 // the byte that falls out. The tweaks of the first half take that step among
 // the rounds of the second, those of the second at the end; out-of-order
 // execution does it during the next group.
-type folding struct{ narrow }
+type folding struct {
+	narrow
+	constants reg.VecPhysical // what poly is
+}
 
 func newFolding(e *emitter, vex bool) *folding {
-	k := &folding{narrow{emitter: e, vex: vex}}
+	k := &folding{narrow{emitter: e, vex: vex, compact: true}, xmm[12]}
 	k.regs = narrowRegisters{
 		ahead: xmm[15], key: xmm[13], partial: k.tweak(5), join: k.tweak(6), end: k.tweak(7), scratch: k.scratch(),
 	}
 	return k
+}
+
+// foldingKernels writes a level's four functions.
+func foldingKernels(e *emitter, vex bool) {
+	xtsKernels(e, newFolding(e, vex))
+	xtsKernels(e, newFoldingWide(e, vex))
 }
 
 const perFoldGroup = 8 // blocks
@@ -34,7 +43,6 @@ func (k *folding) name() string {
 }
 func (k *folding) groupBytes() int { return perFoldGroup * slotBytes }
 
-func (k *folding) poly() reg.VecPhysical    { return xmm[12] }
 func (k *folding) scratch() reg.VecPhysical { return xmm[14] }
 
 func (k *folding) registerMap() []string {
@@ -47,16 +55,20 @@ func (k *folding) registerMap() []string {
 
 func (k *folding) setup(dec bool) {
 	k.section("constants")
-	k.load(k.constant("foldBytes", 0x87, 0x86), k.poly())
+	k.load(k.constant("foldBytes", 0x87, 0x86), k.constants)
 }
 
-func (k *folding) first() { k.firstTweak(k.take) }
-
-func (k *folding) take() {
-	for i := range perFoldGroup {
-		emitAll(k.takeTweak(i))
-	}
+func (k *folding) first() {
+	k.firstTweak(func() {
+		for i := range perFoldGroup {
+			emitAll(k.takeTweak(i))
+		}
+	})
 }
+
+// take goes back to where the first sector's tweaks are taken: the sector
+// follows there too.
+func (k *folding) take() { k.JMP(k.encrypted) }
 
 // takeTweak makes tweak i of a sector's first group: the encrypted tweak times
 // x^i. Tweak 0 is made first and then leaves in ahead the encrypted tweak with
@@ -67,19 +79,25 @@ func (k *folding) takeTweak(i int) []func() {
 	if i == 0 {
 		return []func(){
 			func() { k.move(k.ahead(), k.tweak(0)) },
-			func() {
-				if k.vex {
-					k.VPSHUFD(operand.U8(0x4e), k.ahead(), k.ahead())
-				} else {
-					k.PSHUFD(operand.U8(0x4e), k.ahead(), k.ahead())
-				}
-			},
+			func() { k.swapHalves(k.ahead()) },
 		}
 	}
-	out, v := k.scratch(), k.tweak(i)
+	return k.spread(i, k.tweak(0), k.scratch(), k.tweak(i))
+}
+
+func (k *folding) swapHalves(v reg.VecPhysical) {
+	if k.vex {
+		k.VPSHUFD(operand.U8(0x4e), v, v)
+	} else {
+		k.PSHUFD(operand.U8(0x4e), v, v)
+	}
+}
+
+// spread sets v to x^i times t, which ahead has with its halves swapped.
+func (k *folding) spread(i int, t, out, v reg.VecPhysical) []func() {
 	return []func(){
 		func() { k.bitsDown(64-i, k.ahead(), out) },
-		func() { k.bitsUp(i, k.tweak(0), v) },
+		func() { k.bitsUp(i, t, v) },
 		func() { k.xor(out, v, v) },
 		func() { k.product(0x10, out) },
 		func() { k.xor(out, v, v) },
@@ -87,8 +105,10 @@ func (k *folding) takeTweak(i int) []func() {
 }
 
 // stepTweak makes tweak i of the next group.
-func (k *folding) stepTweak(i int) []func() {
-	out, v := k.scratch(), k.tweak(i)
+func (k *folding) stepTweak(i int) []func() { return k.step(k.scratch(), k.tweak(i)) }
+
+// step multiplies v with x^8.
+func (k *folding) step(out, v reg.VecPhysical) []func() {
 	return []func(){
 		func() { k.bytesDown(15, v, out) },
 		func() { k.product(0x00, out) },
@@ -97,33 +117,33 @@ func (k *folding) stepTweak(i int) []func() {
 	}
 }
 
-// product multiplies v with the quadword of poly that the upper digit of halves
-// names: 0x87 or 0x86.
+// product multiplies v with the quadword of constants that the upper digit of
+// halves names: 0x87 or 0x86.
 func (k *folding) product(halves uint8, v reg.Register) {
 	if k.vex {
-		k.VPCLMULQDQ(operand.U8(halves), k.poly(), v, v)
+		k.VPCLMULQDQ(operand.U8(halves), k.constants, v, v)
 	} else {
-		k.PCLMULQDQ(operand.U8(halves), k.poly(), v)
+		k.PCLMULQDQ(operand.U8(halves), k.constants, v)
 	}
 }
 
-// group does a group and makes the tweaks of what follows.
+// group does a group and makes the next tweaks.
 func (k *folding) group(dec bool, last bool) {
-	next := k.stepTweak
-	if last {
-		next = k.takeTweak
-	}
 	var others []func()
 	for i := range blocks {
-		others = append(others, next(i)...)
+		others = append(others, k.stepTweak(i)...)
 	}
 	k.section("blocks 0 to 3")
 	k.half(dec, 0, nil, func(int) {})
 	k.section("blocks 4 to 7, and the next tweaks")
-	k.half(dec, blocks, others, func(i int) { emitAll(next(i)) })
+	k.half(dec, blocks, others, func(i int) { emitAll(k.stepTweak(i)) })
 	k.ADDQ(operand.I32(k.groupBytes()), src)
 	k.ADDQ(operand.I32(k.groupBytes()), dst)
 }
+
+// alike says that there is no other group for the end of a sector: what has
+// many sectors takes the wide kernel.
+func (k *folding) alike() bool { return true }
 
 // half does 4 blocks from the given one on, with others among the rounds, and
 // after each block's last use of its tweak what after emits for it.
@@ -162,17 +182,15 @@ func (k *folding) tail(dec bool) {
 	k.CMPQ(rest, operand.U8((blocks+1)*slotBytes))
 	k.JCS(fits)
 	k.section("half a group")
-	k.half(dec, 0, nil, func(int) {})
-	k.ADDQ(operand.U8(blocks*slotBytes), src)
-	k.ADDQ(operand.U8(blocks*slotBytes), dst)
+	k.move(k.tweak(0), k.scratch())
+	k.whole(dec, blocks, func(int) {})
 	k.SUBQ(operand.U8(blocks*slotBytes), tmp)
 	k.Comment("The tweak after the group's comes from the first.")
-	emitAll(k.stepTweak(0))
-	k.move(k.tweak(0), k.scratch())
 	for i := range blocks {
 		k.move(k.tweak(blocks+i), k.tweak(i))
 	}
 	k.move(k.scratch(), k.tweak(blocks))
+	emitAll(k.stepTweak(blocks))
 	k.place(fits)
 	k.section("at most 4 whole blocks")
 	k.passes(dec, tmp)

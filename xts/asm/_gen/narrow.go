@@ -18,6 +18,12 @@ type narrow struct {
 	*emitter
 	vex  bool
 	regs narrowRegisters
+
+	// compact code of tails has a loop of one round instead of all rounds, as
+	// has what starts a run; aesni4 is small enough without.
+	compact bool
+
+	encrypt, encrypted operand.LabelRef // of the function being written
 }
 
 // narrowRegisters are those that differ between the kernels. The last four are
@@ -130,28 +136,33 @@ func (k *narrow) key(dec bool, slot int) reg.VecPhysical {
 	return k.keyTemp()
 }
 
-// firstTweak encrypts the first sector's tweak. A batch is one tweak: the next
-// sector's, encrypted during the current sector.
+// firstTweak encrypts the first sector's tweak and takes it. A batch is one
+// tweak: the next sector's, encrypted during the current sector. Both are the
+// same instructions, which are in nextBatch: loop says which it was.
 func (k *narrow) firstTweak(take func()) {
-	resume, ready := k.label("resume"), k.label("ready")
+	resume := k.label("resume")
+	k.encrypt, k.encrypted = k.label("encrypt"), k.label("encrypted")
 	k.section("tweak of the first sector")
 	k.TESTQ(operand.U32(modeResume), k.argAddr("mode"))
 	k.JNZ(resume)
-	k.encryptTweak()
-	take()
-	k.JMP(ready)
+	k.MOVQ(operand.U32(1), loop)
+	k.JMP(k.encrypt)
 	k.place(resume)
 	k.load(at(iv, 0), k.ahead())
+	k.place(k.encrypted)
 	take()
-	k.place(ready)
 }
 
 func (k *narrow) nextBatch() {
 	none := k.label("none")
+	k.XORQ(loop, loop)
 	k.CMPQ(sectors, operand.U8(1))
 	k.JEQ(none)
 	k.section("tweak of the next sector")
+	k.place(k.encrypt)
 	k.encryptTweak()
+	k.TESTQ(loop, loop)
+	k.JNZ(k.encrypted)
 	k.place(none)
 }
 
@@ -206,8 +217,7 @@ func (k *narrow) whole(dec bool, n int, after func(i int)) {
 		k.input(i, at(src, i*slotBytes), k.tweak(i), key)
 	}
 	k.ADDQ(operand.U8(n*slotBytes), src)
-	k.eachRound(func(slot int) {
-		key := k.key(dec, slot)
+	k.tailRounds(dec, func(key reg.VecPhysical) {
 		for i := range n {
 			k.aesRound(dec, key, k.data(i))
 		}
@@ -220,6 +230,23 @@ func (k *narrow) whole(dec bool, n int, after func(i int)) {
 		after(i)
 	}
 	k.ADDQ(operand.U8(n*slotBytes), dst)
+}
+
+// tailRounds emits the rounds between the first key and the last.
+func (k *narrow) tailRounds(dec bool, round func(key reg.VecPhysical)) {
+	if !k.compact {
+		k.eachRound(func(slot int) { round(k.key(dec, slot)) })
+		return
+	}
+	next := k.label("round")
+	k.MOVQ(operand.U32(1), tmp2)
+	k.SUBQ(rounds, tmp2)
+	k.SHLQ(operand.U8(4), tmp2)
+	k.place(next)
+	k.load(operand.Mem{Base: sched, Index: tmp2, Scale: 1, Disp: keyOffset(dec, slots-1)}, k.keyTemp())
+	round(k.keyTemp())
+	k.ADDQ(operand.U8(slotBytes), tmp2)
+	k.JNZ(next)
 }
 
 func (k *narrow) wipe() {

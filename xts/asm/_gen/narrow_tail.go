@@ -98,7 +98,7 @@ func (k *narrow) steal(dec bool) {
 
 	k.xor(k.key(dec, 0), joined, joined)
 	k.xor(join, joined, joined)
-	k.eachRound(func(slot int) { k.aesRound(dec, k.key(dec, slot), joined) })
+	k.tailRounds(dec, func(key reg.VecPhysical) { k.aesRound(dec, key, joined) })
 	k.xor(k.key(dec, slots-1), join, join)
 	k.aesLast(dec, join, joined)
 	k.store(joined, at(dst, -slotBytes))
