@@ -60,87 +60,13 @@ split8:
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
 	JNZ   resume9
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit11
-	MOVQ  R13, X9
-	ADDQ  step+64(FP), R13
-	JMP   ready12
-
-explicit11:
-	MOVOU (R13), X9
-	ADDQ  $0x10, R13
-
-ready12:
-	MOVOU  480(R8), X11
-	PXOR   X11, X9
-	CMPQ   BX, $0x0c
-	JCS    rounds10x14
-	JEQ    rounds12x13
-	MOVOU  496(R8), X11
-	AESENC X11, X9
-	MOVOU  512(R8), X11
-	AESENC X11, X9
-
-rounds12x13:
-	MOVOU  528(R8), X11
-	AESENC X11, X9
-	MOVOU  544(R8), X11
-	AESENC X11, X9
-
-rounds10x14:
-	MOVOU      560(R8), X11
-	AESENC     X11, X9
-	MOVOU      576(R8), X11
-	AESENC     X11, X9
-	MOVOU      592(R8), X11
-	AESENC     X11, X9
-	MOVOU      608(R8), X11
-	AESENC     X11, X9
-	MOVOU      624(R8), X11
-	AESENC     X11, X9
-	MOVOU      640(R8), X11
-	AESENC     X11, X9
-	MOVOU      656(R8), X11
-	AESENC     X11, X9
-	MOVOU      672(R8), X11
-	AESENC     X11, X9
-	MOVOU      688(R8), X11
-	AESENC     X11, X9
-	MOVOU      704(R8), X11
-	AESENCLAST X11, X9
-	MOVO       X9, X4
-	PSHUFD     $0x13, X4, X12
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X4, X5
-	PADDQ      X5, X5
-	PXOR       X13, X5
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X5, X6
-	PADDQ      X6, X6
-	PXOR       X13, X6
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X6, X7
-	PADDQ      X7, X7
-	PXOR       X13, X7
-	MOVO       X12, X13
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X7, X8
-	PADDQ      X8, X8
-	PXOR       X13, X8
-	JMP        ready10
+	MOVQ  $0x00000001, CX
+	JMP   encrypt10
 
 resume9:
-	MOVOU  (R13), X9
+	MOVOU (R13), X9
+
+encrypted11:
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -171,41 +97,42 @@ resume9:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready10:
 	// -- a sector
 sector1:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none15
+	JEQ  none12
 
 	// -- tweak of the next sector
+encrypt10:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit16
+	JNZ   explicit13
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready17
+	JMP   ready14
 
-explicit16:
+explicit13:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready17:
+ready14:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x19
-	JEQ    rounds12x18
+	JCS    rounds10x16
+	JEQ    rounds12x15
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x18:
+rounds12x15:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x19:
+rounds10x16:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -226,8 +153,10 @@ rounds10x19:
 	AESENC     X11, X9
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
+	TESTQ      CX, CX
+	JNZ        encrypted11
 
-none15:
+none12:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -251,8 +180,8 @@ more2:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x21
-	JEQ    rounds12x20
+	JCS    rounds10x18
+	JEQ    rounds12x17
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -264,7 +193,7 @@ more2:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x20:
+rounds12x17:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -276,7 +205,7 @@ rounds12x20:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x21:
+rounds10x18:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -376,13 +305,13 @@ noGroups3:
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b24
+	JCS   pass1b21
 	CMPQ  R11, $0x30
-	JCS   pass2b25
+	JCS   pass2b22
 	CMPQ  R11, $0x40
-	JCS   pass3b26
+	JCS   pass3b23
 	TESTQ CX, CX
-	JZ    nosteal27
+	JZ    nosteal24
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -393,7 +322,7 @@ noGroups3:
 	PSHUFB X15, X14
 	MOVO   X8, X12
 
-nosteal27:
+nosteal24:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -409,8 +338,8 @@ nosteal27:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x29
-	JEQ    rounds12x28
+	JCS    rounds10x26
+	JEQ    rounds12x25
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -422,7 +351,7 @@ nosteal27:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x28:
+rounds12x25:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -434,7 +363,7 @@ rounds12x28:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x29:
+rounds10x26:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -496,12 +425,12 @@ rounds10x29:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal19
+	JMP        done20
 
-pass3b26:
+pass3b23:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal27
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -512,7 +441,7 @@ pass3b26:
 	PSHUFB X15, X14
 	MOVO   X7, X12
 
-nosteal30:
+nosteal27:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -525,8 +454,8 @@ nosteal30:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x32
-	JEQ    rounds12x31
+	JCS    rounds10x29
+	JEQ    rounds12x28
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -536,7 +465,7 @@ nosteal30:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds12x31:
+rounds12x28:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -546,7 +475,7 @@ rounds12x31:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds10x32:
+rounds10x29:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -596,12 +525,12 @@ rounds10x32:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal19
+	JMP        done20
 
-pass2b25:
+pass2b22:
 	TESTQ CX, CX
-	JZ    nosteal33
+	JZ    nosteal30
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -612,7 +541,7 @@ pass2b25:
 	PSHUFB X15, X14
 	MOVO   X6, X12
 
-nosteal33:
+nosteal30:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -622,8 +551,8 @@ nosteal33:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x35
-	JEQ    rounds12x34
+	JCS    rounds10x32
+	JEQ    rounds12x31
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -631,7 +560,7 @@ nosteal33:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds12x34:
+rounds12x31:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -639,7 +568,7 @@ rounds12x34:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds10x35:
+rounds10x32:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -677,12 +606,12 @@ rounds10x35:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal19
+	JMP        done20
 
-pass1b24:
+pass1b21:
 	TESTQ CX, CX
-	JZ    nosteal36
+	JZ    nosteal33
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -693,27 +622,27 @@ pass1b24:
 	PSHUFB X15, X14
 	MOVO   X5, X12
 
-nosteal36:
+nosteal33:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x38
-	JEQ    rounds12x37
+	JCS    rounds10x35
+	JEQ    rounds12x34
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	MOVOU  32(R8), X11
 	AESENC X11, X0
 
-rounds12x37:
+rounds12x34:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	MOVOU  64(R8), X11
 	AESENC X11, X0
 
-rounds10x38:
+rounds10x35:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	MOVOU      96(R8), X11
@@ -738,10 +667,10 @@ rounds10x38:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal19
+	JMP        done20
 
-steal22:
+steal19:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -753,32 +682,33 @@ steal22:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   (R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
-	MOVOU   16(R8), X11
-	AESENC  X11, X14
-	MOVOU   32(R8), X11
-	AESENC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  (R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x37
+	JEQ    rounds12x36
+	MOVOU  16(R8), X11
+	AESENC X11, X14
+	MOVOU  32(R8), X11
+	AESENC X11, X14
 
-rounds12x39:
+rounds12x36:
 	MOVOU  48(R8), X11
 	AESENC X11, X14
 	MOVOU  64(R8), X11
 	AESENC X11, X14
 
-rounds10x40:
+rounds10x37:
 	MOVOU      80(R8), X11
 	AESENC     X11, X14
 	MOVOU      96(R8), X11
@@ -802,7 +732,7 @@ rounds10x40:
 	AESENCLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done23:
+done20:
 	DECQ   R9
 	JZ     exit6
 	MOVO   X9, X4
@@ -857,8 +787,8 @@ last4:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x42
-	JEQ    rounds12x41
+	JCS    rounds10x39
+	JEQ    rounds12x38
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -870,7 +800,7 @@ last4:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x41:
+rounds12x38:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -882,7 +812,7 @@ rounds12x41:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x42:
+rounds10x39:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -1046,109 +976,35 @@ TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole49
+	JZ      whole46
 	SUBQ    $0x10, R10
 
-whole49:
+whole46:
 	SHRQ  $0x06, R10
 	MOVQ  R10, AX
 	SHLQ  $0x06, AX
 	SUBQ  AX, R11
-	JNZ   split50
+	JNZ   split47
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split50
+	JNZ   split47
 
 	// No tail: the sector's last group prepares the next sector.
 	DECQ R10
 
-split50:
+split47:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume51
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit53
-	MOVQ  R13, X9
-	ADDQ  step+64(FP), R13
-	JMP   ready54
+	JNZ   resume48
+	MOVQ  $0x00000001, CX
+	JMP   encrypt49
 
-explicit53:
+resume48:
 	MOVOU (R13), X9
-	ADDQ  $0x10, R13
 
-ready54:
-	MOVOU  480(R8), X11
-	PXOR   X11, X9
-	CMPQ   BX, $0x0c
-	JCS    rounds10x56
-	JEQ    rounds12x55
-	MOVOU  496(R8), X11
-	AESENC X11, X9
-	MOVOU  512(R8), X11
-	AESENC X11, X9
-
-rounds12x55:
-	MOVOU  528(R8), X11
-	AESENC X11, X9
-	MOVOU  544(R8), X11
-	AESENC X11, X9
-
-rounds10x56:
-	MOVOU      560(R8), X11
-	AESENC     X11, X9
-	MOVOU      576(R8), X11
-	AESENC     X11, X9
-	MOVOU      592(R8), X11
-	AESENC     X11, X9
-	MOVOU      608(R8), X11
-	AESENC     X11, X9
-	MOVOU      624(R8), X11
-	AESENC     X11, X9
-	MOVOU      640(R8), X11
-	AESENC     X11, X9
-	MOVOU      656(R8), X11
-	AESENC     X11, X9
-	MOVOU      672(R8), X11
-	AESENC     X11, X9
-	MOVOU      688(R8), X11
-	AESENC     X11, X9
-	MOVOU      704(R8), X11
-	AESENCLAST X11, X9
-	MOVO       X9, X4
-	PSHUFD     $0x13, X4, X12
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X4, X5
-	PADDQ      X5, X5
-	PXOR       X13, X5
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X5, X6
-	PADDQ      X6, X6
-	PXOR       X13, X6
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X6, X7
-	PADDQ      X7, X7
-	PXOR       X13, X7
-	MOVO       X12, X13
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X7, X8
-	PADDQ      X8, X8
-	PXOR       X13, X8
-	JMP        ready52
-
-resume51:
-	MOVOU  (R13), X9
+encrypted50:
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1179,41 +1035,42 @@ resume51:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready52:
 	// -- a sector
-sector43:
+sector40:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none57
+	JEQ  none51
 
 	// -- tweak of the next sector
+encrypt49:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit58
+	JNZ   explicit52
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready59
+	JMP   ready53
 
-explicit58:
+explicit52:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready59:
+ready53:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x61
-	JEQ    rounds12x60
+	JCS    rounds10x55
+	JEQ    rounds12x54
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x60:
+rounds12x54:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x61:
+rounds10x55:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1234,16 +1091,18 @@ rounds10x61:
 	AESENC     X11, X9
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
+	TESTQ      CX, CX
+	JNZ        encrypted50
 
-none57:
+none51:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups45
+	JZ    noGroups42
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more44:
+more41:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1259,8 +1118,8 @@ more44:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x63
-	JEQ    rounds12x62
+	JCS    rounds10x57
+	JEQ    rounds12x56
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1272,7 +1131,7 @@ more44:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x62:
+rounds12x56:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1284,7 +1143,7 @@ rounds12x62:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x63:
+rounds10x57:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1374,23 +1233,23 @@ rounds10x63:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       CX
-	JNZ        more44
+	JNZ        more41
 
-noGroups45:
+noGroups42:
 	TESTQ R11, R11
-	JZ    last46
+	JZ    last43
 
 	// -- the tail
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b66
+	JCS   pass1b60
 	CMPQ  R11, $0x30
-	JCS   pass2b67
+	JCS   pass2b61
 	CMPQ  R11, $0x40
-	JCS   pass3b68
+	JCS   pass3b62
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal63
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -1399,11 +1258,10 @@ noGroups45:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X8, X12
 	MOVO   X7, X12
 	MOVO   X8, X7
 
-nosteal69:
+nosteal63:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1419,8 +1277,8 @@ nosteal69:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x71
-	JEQ    rounds12x70
+	JCS    rounds10x65
+	JEQ    rounds12x64
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1432,7 +1290,7 @@ nosteal69:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x70:
+rounds12x64:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1444,7 +1302,7 @@ rounds12x70:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x71:
+rounds10x65:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1506,12 +1364,12 @@ rounds10x71:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal58
+	JMP        done59
 
-pass3b68:
+pass3b62:
 	TESTQ CX, CX
-	JZ    nosteal72
+	JZ    nosteal66
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -1520,11 +1378,10 @@ pass3b68:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X7, X12
 	MOVO   X6, X12
 	MOVO   X7, X6
 
-nosteal72:
+nosteal66:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1537,8 +1394,8 @@ nosteal72:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x74
-	JEQ    rounds12x73
+	JCS    rounds10x68
+	JEQ    rounds12x67
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1548,7 +1405,7 @@ nosteal72:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds12x73:
+rounds12x67:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1558,7 +1415,7 @@ rounds12x73:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds10x74:
+rounds10x68:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1608,12 +1465,12 @@ rounds10x74:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal58
+	JMP        done59
 
-pass2b67:
+pass2b61:
 	TESTQ CX, CX
-	JZ    nosteal75
+	JZ    nosteal69
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -1622,11 +1479,10 @@ pass2b67:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X6, X12
 	MOVO   X5, X12
 	MOVO   X6, X5
 
-nosteal75:
+nosteal69:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1636,8 +1492,8 @@ nosteal75:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x77
-	JEQ    rounds12x76
+	JCS    rounds10x71
+	JEQ    rounds12x70
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1645,7 +1501,7 @@ nosteal75:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds12x76:
+rounds12x70:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1653,7 +1509,7 @@ rounds12x76:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds10x77:
+rounds10x71:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1691,12 +1547,12 @@ rounds10x77:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal58
+	JMP        done59
 
-pass1b66:
+pass1b60:
 	TESTQ CX, CX
-	JZ    nosteal78
+	JZ    nosteal72
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -1705,31 +1561,30 @@ pass1b66:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X5, X12
 	MOVO   X4, X12
 	MOVO   X5, X4
 
-nosteal78:
+nosteal72:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x80
-	JEQ    rounds12x79
+	JCS    rounds10x74
+	JEQ    rounds12x73
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	MOVOU  272(R8), X11
 	AESDEC X11, X0
 
-rounds12x79:
+rounds12x73:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	MOVOU  304(R8), X11
 	AESDEC X11, X0
 
-rounds10x80:
+rounds10x74:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	MOVOU      336(R8), X11
@@ -1754,10 +1609,10 @@ rounds10x80:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal58
+	JMP        done59
 
-steal64:
+steal58:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1769,32 +1624,33 @@ steal64:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   240(R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x82
-	JEQ     rounds12x81
-	MOVOU   256(R8), X11
-	AESDEC  X11, X14
-	MOVOU   272(R8), X11
-	AESDEC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  240(R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x76
+	JEQ    rounds12x75
+	MOVOU  256(R8), X11
+	AESDEC X11, X14
+	MOVOU  272(R8), X11
+	AESDEC X11, X14
 
-rounds12x81:
+rounds12x75:
 	MOVOU  288(R8), X11
 	AESDEC X11, X14
 	MOVOU  304(R8), X11
 	AESDEC X11, X14
 
-rounds10x82:
+rounds10x76:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X14
 	MOVOU      336(R8), X11
@@ -1818,9 +1674,9 @@ rounds10x82:
 	AESDECLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done65:
+done59:
 	DECQ   R9
-	JZ     exit48
+	JZ     exit45
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1850,12 +1706,12 @@ done65:
 	MOVO   X7, X8
 	PADDQ  X8, X8
 	PXOR   X13, X8
-	JMP    sector43
+	JMP    sector40
 	PCALIGN $0x40
 
-last46:
+last43:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save47
+	JNZ   save44
 
 	// -- the last group of a sector without a tail
 	MOVOU  240(R8), X11
@@ -1873,8 +1729,8 @@ last46:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x84
-	JEQ    rounds12x83
+	JCS    rounds10x78
+	JEQ    rounds12x77
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1886,7 +1742,7 @@ last46:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x83:
+rounds12x77:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1898,7 +1754,7 @@ rounds12x83:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x84:
+rounds10x78:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1988,16 +1844,16 @@ rounds10x84:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       R9
-	JNZ        sector43
-	JMP        exit48
+	JNZ        sector40
+	JMP        exit45
 
-save47:
+save44:
 	// -- the tweak that follows, for the call that continues
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit48:
+exit45:
 	PXOR X0, X0
 	PXOR X1, X1
 	PXOR X2, X2

@@ -59,7 +59,13 @@ func (k *XTSKey) capBytes() int {
 }
 
 // built tells whether this build has the code of l.
-func built(l Level) bool { return l == AESNI4 || l == VAES256 || l == VAES512 }
+func built(l Level) bool {
+	switch l {
+	case AESNI4, AESNI, AVX, VAES256, VAES512:
+		return true
+	}
+	return false
+}
 
 // call runs a kernel on n sectors of size bytes each. It switches to direct
 // calls, since a call through a function value would make the arguments
@@ -77,6 +83,16 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptVAES256(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == VAES256:
 		decryptVAES256(keys, dst, src, size, n, mode, tweaks, first, step)
+	case (k.level == AVX || k.level == AESNI) && wide(size, n):
+		k.callWide(dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX && !dec:
+		encryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX:
+		decryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI && !dec:
+		encryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI:
+		decryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4 && !dec:
 		encryptAESNI4(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4:

@@ -30,6 +30,8 @@ var outputs = []struct {
 	{"keys_amd64", keyExpansion},
 	{"limit_amd64", portLimits},
 	{"xts_aesni4_amd64", func(e *emitter) { xtsKernels(e, newSSE(e)) }},
+	{"xts_aesni_amd64", func(e *emitter) { foldingKernels(e, false) }},
+	{"xts_avx_amd64", func(e *emitter) { foldingKernels(e, true) }},
 	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
 	{"xts_vaes256_amd64", func(e *emitter) { xtsKernels(e, newKeyed(e, 2)) }},
 }

@@ -46,6 +46,19 @@ type kernel interface {
 	wipe()                     // clear every vector register that was used
 }
 
+// scratched is a kernel with further parameters.
+type scratched interface {
+	parameters() string
+	doc() []string
+}
+
+// alike tells whether a kernel's groups are all the same: the tweaks of the
+// next sector are then taken after its last group.
+func alike(k kernel) bool {
+	a, ok := k.(interface{ alike() bool })
+	return ok && a.alike()
+}
+
 // xtsKernels writes a level's two functions.
 func xtsKernels(e *emitter, k kernel) {
 	walk(e, k, false)
@@ -64,12 +77,16 @@ func walk(e *emitter, k kernel, dec bool) {
 	if dec {
 		name, verb = "decrypt"+k.name(), "decrypts"
 	}
-	e.text(name, "func(sched *byte, dst, src *byte, size, n, mode uint64, tweaks *byte, first, step uint64)",
-		name+" "+verb+" n sectors of size bytes each, size at least 16 and n at least 1.",
+	scratch, doc := "", []string(nil)
+	if s, ok := k.(scratched); ok {
+		scratch, doc = s.parameters(), s.doc()
+	}
+	e.text(name, "func(sched *byte, dst, src *byte, size, n, mode uint64, tweaks *byte, first, step uint64"+scratch+")", append([]string{
+		name + " " + verb + " n sectors of size bytes each, size at least 16 and n at least 1.",
 		"The tweaks are counted, first+i*step, or with modeExplicit read at tweaks.",
 		"n is 1 if size is not a multiple of 16, and with modeResume or modeSave,",
 		"where tweaks holds one encrypted tweak; with modeSave size is a multiple",
-		"of 4096.")
+		"of 4096."}, doc...)...)
 	e.registers(append(append([]string{}, walkRegisters...), k.registerMap()...)...)
 
 	sector, more, noGroups := e.label("sector"), e.label("more"), e.label("noGroups")
@@ -96,6 +113,11 @@ func walk(e *emitter, k kernel, dec bool) {
 	e.TESTQ(rest, rest)
 	e.JZ(last)
 	k.tail(dec)
+	var next operand.LabelRef
+	if alike(k) {
+		next = e.label("next")
+		e.place(next)
+	}
 	e.DECQ(sectors)
 	e.JZ(exit)
 	k.take()
@@ -105,11 +127,15 @@ func walk(e *emitter, k kernel, dec bool) {
 	e.place(last)
 	e.TESTQ(operand.U32(modeSave), e.argAddr("mode"))
 	e.JNZ(save)
-	e.section("the last group of a sector without a tail")
-	k.group(dec, true)
-	e.DECQ(sectors)
-	e.JNZ(sector)
-	e.JMP(exit)
+	if alike(k) {
+		e.JMP(next)
+	} else {
+		e.section("the last group of a sector without a tail")
+		k.group(dec, true)
+		e.DECQ(sectors)
+		e.JNZ(sector)
+		e.JMP(exit)
+	}
 
 	e.place(save)
 	e.section("the tweak that follows, for the call that continues")
@@ -155,7 +181,9 @@ func walkArguments(e *emitter, k kernel) {
 	e.TESTQ(operand.U32(modeSave), e.argAddr("mode"))
 	e.JNZ(split)
 	e.Comment("No tail: the sector's last group prepares the next sector.")
-	e.DECQ(groups)
+	if !alike(k) {
+		e.DECQ(groups)
+	}
 	e.place(split)
 }
 
