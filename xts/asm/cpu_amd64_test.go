@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var levelsInBuild = []Level{Generic, AESNI4, VAES512}
+var levelsInBuild = []Level{Generic, AESNI4, VAESAVX2, VAES512}
 
 // fakeCPU answers CPUID and XGETBV.
 type fakeCPU struct {

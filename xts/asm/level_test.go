@@ -58,7 +58,7 @@ func TestChooseLevel(t *testing.T) {
 	if d := chooseLevel(""); d.err != nil || !slices.Contains(Levels(), d.level) || !strings.HasSuffix(d.why, ".") {
 		t.Errorf("chooseLevel(\"\") = %+v", d)
 	}
-	for _, name := range []string{"avx", "vaes-avx2", "mmx"} {
+	for _, name := range []string{"avx", "mmx"} {
 		d := chooseLevel(name)
 		if d.err == nil || !strings.Contains(d.err.Error(), LevelVariable+"="+name) {
 			t.Errorf("chooseLevel(%q) = %+v, want an error that names the variable", name, d)
@@ -104,7 +104,7 @@ func TestInitPanics(t *testing.T) {
 	for name, init := range map[string]func(k *XTSKey){
 		"length":   func(k *XTSKey) { k.Init(Generic, make([]byte, 33)) },
 		"no key":   func(k *XTSKey) { k.Init(Generic, nil) },
-		"unbuilt":  func(k *XTSKey) { k.Init(VAESAVX2, make([]byte, 64)) },
+		"unbuilt":  func(k *XTSKey) { k.Init(VAES256, make([]byte, 64)) },
 		"no level": func(k *XTSKey) { k.Init(Level(99), make([]byte, 64)) },
 	} {
 		func() {

@@ -59,7 +59,7 @@ func (k *XTSKey) capBytes() int {
 }
 
 // built tells whether this build has the code of l.
-func built(l Level) bool { return l == AESNI4 || l == VAES512 }
+func built(l Level) bool { return l == AESNI4 || l == VAESAVX2 || l == VAES512 }
 
 // call runs a kernel on n sectors of size bytes each. It switches to direct
 // calls, since a call through a function value would make the arguments
@@ -73,6 +73,10 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == VAES512:
 		decryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2 && !dec:
+		encryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2:
+		decryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4 && !dec:
 		encryptAESNI4(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4:

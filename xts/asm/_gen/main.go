@@ -30,6 +30,7 @@ var outputs = []struct {
 	{"keys_amd64", keyExpansion},
 	{"limit_amd64", portLimits},
 	{"xts_aesni4_amd64", func(e *emitter) { xtsKernels(e, newSSE(e)) }},
+	{"xts_vaesavx2_amd64", func(e *emitter) { xtsKernels(e, newAVX2(e)) }},
 	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
 }
 
