@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var levelsInBuild = []Level{Generic, AESNI4, AESNI, AVX, VAES256, VAES512}
+var levelsInBuild = []Level{Generic, AESNI4, AESNI, AVX, VAESAVX2, VAES256, VAES512}
 
 // fakeCPU answers CPUID and XGETBV.
 type fakeCPU struct {

@@ -58,14 +58,8 @@ func (k *XTSKey) capBytes() int {
 	return 32 << 10
 }
 
-// built tells whether this build has the code of l.
-func built(l Level) bool {
-	switch l {
-	case AESNI4, AESNI, AVX, VAES256, VAES512:
-		return true
-	}
-	return false
-}
+// built tells whether this build has the code of l: it has all levels.
+func built(l Level) bool { return l > Generic && int(l) < len(levelNames) }
 
 // call runs a kernel on n sectors of size bytes each. It switches to direct
 // calls, since a call through a function value would make the arguments
@@ -93,6 +87,10 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI:
 		decryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2 && !dec:
+		encryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2:
+		decryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4 && !dec:
 		encryptAESNI4(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4:
