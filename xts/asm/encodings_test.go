@@ -45,6 +45,7 @@ var encodings = map[Level]encoding{
 
 // levelOf is the level of a kernel, which its name ends in: encryptVAESAVX2.
 func levelOf(name string) (Level, bool) {
+	name = strings.TrimSuffix(name, "Wide") // a level's second kernel
 	for _, l := range AllLevels()[1:] {
 		suffix := strings.ToUpper(strings.ReplaceAll(l.String(), "-", ""))
 		if name == "encrypt"+suffix || name == "decrypt"+suffix {
