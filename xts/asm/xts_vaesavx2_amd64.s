@@ -195,119 +195,119 @@ have16:
 	PCALIGN $0x40
 
 more2:
-	VMOVDQU 728(R8), Y8
-	VPXOR   (SI), Y4, Y0
-	VPXOR   Y8, Y0, Y0
-	VPXOR   32(SI), Y5, Y1
-	VPXOR   Y8, Y1, Y1
-	VPXOR   64(SI), Y6, Y2
-	VPXOR   Y8, Y2, Y2
-	VPXOR   96(SI), Y7, Y3
-	VPXOR   Y8, Y3, Y3
-	ADDQ    $0x80, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x23
-	JEQ     rounds12x22
-	VMOVDQU 792(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
+	VBROADCASTI128 (R8), Y8
+	VPXOR          (SI), Y4, Y0
+	VPXOR          Y8, Y0, Y0
+	VPXOR          32(SI), Y5, Y1
+	VPXOR          Y8, Y1, Y1
+	VPXOR          64(SI), Y6, Y2
+	VPXOR          Y8, Y2, Y2
+	VPXOR          96(SI), Y7, Y3
+	VPXOR          Y8, Y3, Y3
+	ADDQ           $0x80, SI
+	VPXOR          1624(R8), Y4, Y10
+	VPXOR          1624(R8), Y5, Y11
+	VPXOR          1624(R8), Y6, Y12
+	VPXOR          1624(R8), Y7, Y13
+	VPSRLDQ        $0x0f, Y4, Y14
+	VPSLLDQ        $0x01, Y4, Y4
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
+	VPXOR          Y14, Y4, Y4
+	VPSRLDQ        $0x0f, Y5, Y15
+	VPSLLDQ        $0x01, Y5, Y5
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
+	VPXOR          Y15, Y5, Y5
+	VPSRLDQ        $0x0f, Y6, Y14
+	VPSLLDQ        $0x01, Y6, Y6
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
+	VPXOR          Y14, Y6, Y6
+	VPSRLDQ        $0x0f, Y7, Y15
+	VPSLLDQ        $0x01, Y7, Y7
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
+	VPXOR          Y15, Y7, Y7
+	CMPQ           BX, $0x0c
+	JCS            rounds10x23
+	JEQ            rounds12x22
+	VBROADCASTI128 16(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 32(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
 
 rounds12x22:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
+	VBROADCASTI128 48(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 64(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
 
 rounds10x23:
-	VMOVDQU     1048(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       1624(R8), Y4, Y10
-	VPXOR       1624(R8), Y5, Y11
-	VMOVDQU     1112(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       1624(R8), Y6, Y12
-	VPXOR       1624(R8), Y7, Y13
-	VMOVDQU     1176(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSRLDQ     $0x0f, Y4, Y14
-	VPSLLDQ     $0x01, Y4, Y4
-	VMOVDQU     1240(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y14, Y14
-	VPXOR       Y14, Y4, Y4
-	VMOVDQU     1304(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSRLDQ     $0x0f, Y5, Y15
-	VPSLLDQ     $0x01, Y5, Y5
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y15, Y15
-	VMOVDQU     1368(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       Y15, Y5, Y5
-	VPSRLDQ     $0x0f, Y6, Y14
-	VMOVDQU     1432(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSLLDQ     $0x01, Y6, Y6
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y14, Y14
-	VMOVDQU     1496(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       Y14, Y6, Y6
-	VPSRLDQ     $0x0f, Y7, Y15
-	VMOVDQU     1560(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSLLDQ     $0x01, Y7, Y7
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y15, Y15
-	VPXOR       Y15, Y7, Y7
-	VAESENCLAST Y10, Y0, Y0
-	VMOVDQU     Y0, (DI)
-	VAESENCLAST Y11, Y1, Y1
-	VMOVDQU     Y1, 32(DI)
-	VAESENCLAST Y12, Y2, Y2
-	VMOVDQU     Y2, 64(DI)
-	VAESENCLAST Y13, Y3, Y3
-	VMOVDQU     Y3, 96(DI)
-	ADDQ        $0x80, DI
-	DECQ        CX
-	JNZ         more2
+	VBROADCASTI128 80(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 96(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 112(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 128(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 144(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 160(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 176(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 192(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 208(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VAESENCLAST    Y10, Y0, Y0
+	VMOVDQU        Y0, (DI)
+	VAESENCLAST    Y11, Y1, Y1
+	VMOVDQU        Y1, 32(DI)
+	VAESENCLAST    Y12, Y2, Y2
+	VMOVDQU        Y2, 64(DI)
+	VAESENCLAST    Y13, Y3, Y3
+	VMOVDQU        Y3, 96(DI)
+	ADDQ           $0x80, DI
+	DECQ           CX
+	JNZ            more2
 
 noGroups3:
 	TESTQ R11, R11
@@ -751,130 +751,130 @@ last4:
 	JNZ   save5
 
 	// -- the last group of a sector without a tail
-	VMOVDQU 728(R8), Y8
-	VPXOR   (SI), Y4, Y0
-	VPXOR   Y8, Y0, Y0
-	VPXOR   32(SI), Y5, Y1
-	VPXOR   Y8, Y1, Y1
-	VPXOR   64(SI), Y6, Y2
-	VPXOR   Y8, Y2, Y2
-	VPXOR   96(SI), Y7, Y3
-	VPXOR   Y8, Y3, Y3
-	ADDQ    $0x80, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x48
-	JEQ     rounds12x47
-	VMOVDQU 792(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
+	VBROADCASTI128 (R8), Y8
+	VPXOR          (SI), Y4, Y0
+	VPXOR          Y8, Y0, Y0
+	VPXOR          32(SI), Y5, Y1
+	VPXOR          Y8, Y1, Y1
+	VPXOR          64(SI), Y6, Y2
+	VPXOR          Y8, Y2, Y2
+	VPXOR          96(SI), Y7, Y3
+	VPXOR          Y8, Y3, Y3
+	ADDQ           $0x80, SI
+	VPXOR          1624(R8), Y4, Y10
+	VPXOR          1624(R8), Y5, Y11
+	VPXOR          1624(R8), Y6, Y12
+	VPXOR          1624(R8), Y7, Y13
+	VPERMQ         $0x44, Y9, Y7
+	VPERMQ         $0xee, Y9, Y9
+	VPSRLVQ        spreadRight0<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft0<>+0(SB), Y7, Y4
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y4, Y4
+	VPXOR          Y14, Y4, Y4
+	VPSRLVQ        spreadRight1<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft1<>+0(SB), Y7, Y5
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y5, Y5
+	VPXOR          Y14, Y5, Y5
+	VPSRLVQ        spreadRight2<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft2<>+0(SB), Y7, Y6
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y6, Y6
+	VPXOR          Y14, Y6, Y6
+	VPSRLVQ        spreadRight3<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft3<>+0(SB), Y7, Y7
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y7, Y7
+	VPXOR          Y14, Y7, Y7
+	CMPQ           BX, $0x0c
+	JCS            rounds10x48
+	JEQ            rounds12x47
+	VBROADCASTI128 16(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 32(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
 
 rounds12x47:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
+	VBROADCASTI128 48(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 64(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
 
 rounds10x48:
-	VMOVDQU     1048(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       1624(R8), Y4, Y10
-	VPXOR       1624(R8), Y5, Y11
-	VPXOR       1624(R8), Y6, Y12
-	VMOVDQU     1112(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       1624(R8), Y7, Y13
-	VPERMQ      $0x44, Y9, Y7
-	VPERMQ      $0xee, Y9, Y9
-	VMOVDQU     1176(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSRLVQ     spreadRight0<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft0<>+0(SB), Y7, Y4
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VMOVDQU     1240(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       Y15, Y4, Y4
-	VPXOR       Y14, Y4, Y4
-	VPSRLVQ     spreadRight1<>+0(SB), Y7, Y14
-	VMOVDQU     1304(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPSLLVQ     spreadLeft1<>+0(SB), Y7, Y5
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VMOVDQU     1368(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       Y15, Y5, Y5
-	VPXOR       Y14, Y5, Y5
-	VPSRLVQ     spreadRight2<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft2<>+0(SB), Y7, Y6
-	VMOVDQU     1432(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VPXOR       Y15, Y6, Y6
-	VMOVDQU     1496(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPXOR       Y14, Y6, Y6
-	VPSRLVQ     spreadRight3<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft3<>+0(SB), Y7, Y7
-	VMOVDQU     1560(R8), Y8
-	VAESENC     Y8, Y0, Y0
-	VAESENC     Y8, Y1, Y1
-	VAESENC     Y8, Y2, Y2
-	VAESENC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VPXOR       Y15, Y7, Y7
-	VPXOR       Y14, Y7, Y7
-	VAESENCLAST Y10, Y0, Y0
-	VMOVDQU     Y0, (DI)
-	VAESENCLAST Y11, Y1, Y1
-	VMOVDQU     Y1, 32(DI)
-	VAESENCLAST Y12, Y2, Y2
-	VMOVDQU     Y2, 64(DI)
-	VAESENCLAST Y13, Y3, Y3
-	VMOVDQU     Y3, 96(DI)
-	ADDQ        $0x80, DI
-	DECQ        R9
-	JNZ         sector1
-	JMP         exit6
+	VBROADCASTI128 80(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 96(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 112(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 128(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 144(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 160(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 176(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 192(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VBROADCASTI128 208(R8), Y8
+	VAESENC        Y8, Y0, Y0
+	VAESENC        Y8, Y1, Y1
+	VAESENC        Y8, Y2, Y2
+	VAESENC        Y8, Y3, Y3
+	VAESENCLAST    Y10, Y0, Y0
+	VMOVDQU        Y0, (DI)
+	VAESENCLAST    Y11, Y1, Y1
+	VMOVDQU        Y1, 32(DI)
+	VAESENCLAST    Y12, Y2, Y2
+	VMOVDQU        Y2, 64(DI)
+	VAESENCLAST    Y13, Y3, Y3
+	VMOVDQU        Y3, 96(DI)
+	ADDQ           $0x80, DI
+	DECQ           R9
+	JNZ            sector1
+	JMP            exit6
 
 save5:
 	// -- the tweak that follows, for the call that continues
@@ -1155,119 +1155,119 @@ have64:
 	PCALIGN $0x40
 
 more50:
-	VMOVDQU 1688(R8), Y8
-	VPXOR   (SI), Y4, Y0
-	VPXOR   Y8, Y0, Y0
-	VPXOR   32(SI), Y5, Y1
-	VPXOR   Y8, Y1, Y1
-	VPXOR   64(SI), Y6, Y2
-	VPXOR   Y8, Y2, Y2
-	VPXOR   96(SI), Y7, Y3
-	VPXOR   Y8, Y3, Y3
-	ADDQ    $0x80, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x71
-	JEQ     rounds12x70
-	VMOVDQU 1752(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
+	VBROADCASTI128 240(R8), Y8
+	VPXOR          (SI), Y4, Y0
+	VPXOR          Y8, Y0, Y0
+	VPXOR          32(SI), Y5, Y1
+	VPXOR          Y8, Y1, Y1
+	VPXOR          64(SI), Y6, Y2
+	VPXOR          Y8, Y2, Y2
+	VPXOR          96(SI), Y7, Y3
+	VPXOR          Y8, Y3, Y3
+	ADDQ           $0x80, SI
+	VPXOR          2584(R8), Y4, Y10
+	VPXOR          2584(R8), Y5, Y11
+	VPXOR          2584(R8), Y6, Y12
+	VPXOR          2584(R8), Y7, Y13
+	VPSRLDQ        $0x0f, Y4, Y14
+	VPSLLDQ        $0x01, Y4, Y4
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
+	VPXOR          Y14, Y4, Y4
+	VPSRLDQ        $0x0f, Y5, Y15
+	VPSLLDQ        $0x01, Y5, Y5
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
+	VPXOR          Y15, Y5, Y5
+	VPSRLDQ        $0x0f, Y6, Y14
+	VPSLLDQ        $0x01, Y6, Y6
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
+	VPXOR          Y14, Y6, Y6
+	VPSRLDQ        $0x0f, Y7, Y15
+	VPSLLDQ        $0x01, Y7, Y7
+	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
+	VPXOR          Y15, Y7, Y7
+	CMPQ           BX, $0x0c
+	JCS            rounds10x71
+	JEQ            rounds12x70
+	VBROADCASTI128 256(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 272(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
 
 rounds12x70:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
+	VBROADCASTI128 288(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 304(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
 
 rounds10x71:
-	VMOVDQU     2008(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       2584(R8), Y4, Y10
-	VPXOR       2584(R8), Y5, Y11
-	VMOVDQU     2072(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       2584(R8), Y6, Y12
-	VPXOR       2584(R8), Y7, Y13
-	VMOVDQU     2136(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSRLDQ     $0x0f, Y4, Y14
-	VPSLLDQ     $0x01, Y4, Y4
-	VMOVDQU     2200(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y14, Y14
-	VPXOR       Y14, Y4, Y4
-	VMOVDQU     2264(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSRLDQ     $0x0f, Y5, Y15
-	VPSLLDQ     $0x01, Y5, Y5
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y15, Y15
-	VMOVDQU     2328(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       Y15, Y5, Y5
-	VPSRLDQ     $0x0f, Y6, Y14
-	VMOVDQU     2392(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSLLDQ     $0x01, Y6, Y6
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y14, Y14
-	VMOVDQU     2456(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       Y14, Y6, Y6
-	VPSRLDQ     $0x0f, Y7, Y15
-	VMOVDQU     2520(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSLLDQ     $0x01, Y7, Y7
-	VPCLMULQDQ  $0x00, fold<>+0(SB), Y15, Y15
-	VPXOR       Y15, Y7, Y7
-	VAESDECLAST Y10, Y0, Y0
-	VMOVDQU     Y0, (DI)
-	VAESDECLAST Y11, Y1, Y1
-	VMOVDQU     Y1, 32(DI)
-	VAESDECLAST Y12, Y2, Y2
-	VMOVDQU     Y2, 64(DI)
-	VAESDECLAST Y13, Y3, Y3
-	VMOVDQU     Y3, 96(DI)
-	ADDQ        $0x80, DI
-	DECQ        CX
-	JNZ         more50
+	VBROADCASTI128 320(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 336(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 352(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 368(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 384(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 400(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 416(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 432(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 448(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VAESDECLAST    Y10, Y0, Y0
+	VMOVDQU        Y0, (DI)
+	VAESDECLAST    Y11, Y1, Y1
+	VMOVDQU        Y1, 32(DI)
+	VAESDECLAST    Y12, Y2, Y2
+	VMOVDQU        Y2, 64(DI)
+	VAESDECLAST    Y13, Y3, Y3
+	VMOVDQU        Y3, 96(DI)
+	ADDQ           $0x80, DI
+	DECQ           CX
+	JNZ            more50
 
 noGroups51:
 	TESTQ R11, R11
@@ -1717,130 +1717,130 @@ last52:
 	JNZ   save53
 
 	// -- the last group of a sector without a tail
-	VMOVDQU 1688(R8), Y8
-	VPXOR   (SI), Y4, Y0
-	VPXOR   Y8, Y0, Y0
-	VPXOR   32(SI), Y5, Y1
-	VPXOR   Y8, Y1, Y1
-	VPXOR   64(SI), Y6, Y2
-	VPXOR   Y8, Y2, Y2
-	VPXOR   96(SI), Y7, Y3
-	VPXOR   Y8, Y3, Y3
-	ADDQ    $0x80, SI
-	CMPQ    BX, $0x0c
-	JCS     rounds10x96
-	JEQ     rounds12x95
-	VMOVDQU 1752(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
+	VBROADCASTI128 240(R8), Y8
+	VPXOR          (SI), Y4, Y0
+	VPXOR          Y8, Y0, Y0
+	VPXOR          32(SI), Y5, Y1
+	VPXOR          Y8, Y1, Y1
+	VPXOR          64(SI), Y6, Y2
+	VPXOR          Y8, Y2, Y2
+	VPXOR          96(SI), Y7, Y3
+	VPXOR          Y8, Y3, Y3
+	ADDQ           $0x80, SI
+	VPXOR          2584(R8), Y4, Y10
+	VPXOR          2584(R8), Y5, Y11
+	VPXOR          2584(R8), Y6, Y12
+	VPXOR          2584(R8), Y7, Y13
+	VPERMQ         $0x44, Y9, Y7
+	VPERMQ         $0xee, Y9, Y9
+	VPSRLVQ        spreadRight0<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft0<>+0(SB), Y7, Y4
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y4, Y4
+	VPXOR          Y14, Y4, Y4
+	VPSRLVQ        spreadRight1<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft1<>+0(SB), Y7, Y5
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y5, Y5
+	VPXOR          Y14, Y5, Y5
+	VPSRLVQ        spreadRight2<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft2<>+0(SB), Y7, Y6
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y6, Y6
+	VPXOR          Y14, Y6, Y6
+	VPSRLVQ        spreadRight3<>+0(SB), Y7, Y14
+	VPSLLVQ        spreadLeft3<>+0(SB), Y7, Y7
+	VPCLMULQDQ     $0x01, fold<>+0(SB), Y14, Y15
+	VPSLLDQ        $0x08, Y14, Y14
+	VPXOR          Y15, Y7, Y7
+	VPXOR          Y14, Y7, Y7
+	CMPQ           BX, $0x0c
+	JCS            rounds10x96
+	JEQ            rounds12x95
+	VBROADCASTI128 256(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 272(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
 
 rounds12x95:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
+	VBROADCASTI128 288(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 304(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
 
 rounds10x96:
-	VMOVDQU     2008(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       2584(R8), Y4, Y10
-	VPXOR       2584(R8), Y5, Y11
-	VPXOR       2584(R8), Y6, Y12
-	VMOVDQU     2072(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       2584(R8), Y7, Y13
-	VPERMQ      $0x44, Y9, Y7
-	VPERMQ      $0xee, Y9, Y9
-	VMOVDQU     2136(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSRLVQ     spreadRight0<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft0<>+0(SB), Y7, Y4
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VMOVDQU     2200(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       Y15, Y4, Y4
-	VPXOR       Y14, Y4, Y4
-	VPSRLVQ     spreadRight1<>+0(SB), Y7, Y14
-	VMOVDQU     2264(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPSLLVQ     spreadLeft1<>+0(SB), Y7, Y5
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VMOVDQU     2328(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       Y15, Y5, Y5
-	VPXOR       Y14, Y5, Y5
-	VPSRLVQ     spreadRight2<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft2<>+0(SB), Y7, Y6
-	VMOVDQU     2392(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VPXOR       Y15, Y6, Y6
-	VMOVDQU     2456(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPXOR       Y14, Y6, Y6
-	VPSRLVQ     spreadRight3<>+0(SB), Y7, Y14
-	VPSLLVQ     spreadLeft3<>+0(SB), Y7, Y7
-	VMOVDQU     2520(R8), Y8
-	VAESDEC     Y8, Y0, Y0
-	VAESDEC     Y8, Y1, Y1
-	VAESDEC     Y8, Y2, Y2
-	VAESDEC     Y8, Y3, Y3
-	VPCLMULQDQ  $0x01, fold<>+0(SB), Y14, Y15
-	VPSLLDQ     $0x08, Y14, Y14
-	VPXOR       Y15, Y7, Y7
-	VPXOR       Y14, Y7, Y7
-	VAESDECLAST Y10, Y0, Y0
-	VMOVDQU     Y0, (DI)
-	VAESDECLAST Y11, Y1, Y1
-	VMOVDQU     Y1, 32(DI)
-	VAESDECLAST Y12, Y2, Y2
-	VMOVDQU     Y2, 64(DI)
-	VAESDECLAST Y13, Y3, Y3
-	VMOVDQU     Y3, 96(DI)
-	ADDQ        $0x80, DI
-	DECQ        R9
-	JNZ         sector49
-	JMP         exit54
+	VBROADCASTI128 320(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 336(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 352(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 368(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 384(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 400(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 416(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 432(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VBROADCASTI128 448(R8), Y8
+	VAESDEC        Y8, Y0, Y0
+	VAESDEC        Y8, Y1, Y1
+	VAESDEC        Y8, Y2, Y2
+	VAESDEC        Y8, Y3, Y3
+	VAESDECLAST    Y10, Y0, Y0
+	VMOVDQU        Y0, (DI)
+	VAESDECLAST    Y11, Y1, Y1
+	VMOVDQU        Y1, 32(DI)
+	VAESDECLAST    Y12, Y2, Y2
+	VMOVDQU        Y2, 64(DI)
+	VAESDECLAST    Y13, Y3, Y3
+	VMOVDQU        Y3, 96(DI)
+	ADDQ           $0x80, DI
+	DECQ           R9
+	JNZ            sector49
+	JMP            exit54
 
 save53:
 	// -- the tweak that follows, for the call that continues

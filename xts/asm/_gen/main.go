@@ -6,7 +6,7 @@
 // for byte the same on every run; ci.sh regenerates and compares.
 //
 // How it is divided: walk.go has the way through a run of sectors, which all
-// levels share; evex.go, evex_tail.go and sse.go have the vector work of a
+// levels share; evex*.go, avx2*.go and sse.go have the vector work of a
 // register width and encoding; keys.go has the key expansion, limit.go the
 // loops to measure against. A further level is another value of a family, or
 // another family, and a line in the table below.
