@@ -121,7 +121,7 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 	for _, l := range levelsInBuild {
-		if found[l] != 2 && l != Generic {
+		if (found[l] < 2 || found[l]%2 != 0) && l != Generic {
 			t.Errorf("%v: %d kernels found", l, found[l])
 		}
 	}
