@@ -66,14 +66,14 @@ split8:
 	VPBROADCASTQ AX, Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
-	MOVL         $0x0000cccc, AX
-	KMOVW        AX, K7
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
 	MOVL         $0x00001111, AX
 	KMOVW        AX, K5
 	MOVL         $0x0000eeee, AX
 	KMOVW        AX, K6
+	MOVL         $0x0000cccc, AX
+	KMOVW        AX, K7
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
@@ -84,9 +84,9 @@ split8:
 again9:
 	TESTQ $0x00000001, mode+40(FP)
 	JNZ   explicit12
+	MOVQ  step+64(FP), DX
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
-	MOVQ           step+64(FP), DX
 	VPBROADCASTQ.Z R13, K1, Z25
 	VPBROADCASTQ.Z DX, K1, Z31
 	VPADDQ         Z31, Z25, K7, Z25
@@ -196,9 +196,9 @@ sector1:
 	// -- tweaks of the batch after the next
 	TESTQ $0x00000001, mode+40(FP)
 	JNZ   explicit18
+	MOVQ  step+64(FP), DX
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
-	MOVQ           step+64(FP), DX
 	VPBROADCASTQ.Z R13, K1, Z25
 	VPBROADCASTQ.Z DX, K1, Z31
 	VPADDQ         Z31, Z25, K7, Z25
@@ -1392,14 +1392,14 @@ split56:
 	VPBROADCASTQ AX, Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
-	MOVL         $0x0000cccc, AX
-	KMOVW        AX, K7
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
 	MOVL         $0x00001111, AX
 	KMOVW        AX, K5
 	MOVL         $0x0000eeee, AX
 	KMOVW        AX, K6
+	MOVL         $0x0000cccc, AX
+	KMOVW        AX, K7
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
@@ -1410,9 +1410,9 @@ split56:
 again57:
 	TESTQ $0x00000001, mode+40(FP)
 	JNZ   explicit60
+	MOVQ  step+64(FP), DX
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
-	MOVQ           step+64(FP), DX
 	VPBROADCASTQ.Z R13, K1, Z25
 	VPBROADCASTQ.Z DX, K1, Z31
 	VPADDQ         Z31, Z25, K7, Z25
@@ -1522,9 +1522,9 @@ sector49:
 	// -- tweaks of the batch after the next
 	TESTQ $0x00000001, mode+40(FP)
 	JNZ   explicit66
+	MOVQ  step+64(FP), DX
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
-	MOVQ           step+64(FP), DX
 	VPBROADCASTQ.Z R13, K1, Z25
 	VPBROADCASTQ.Z DX, K1, Z31
 	VPADDQ         Z31, Z25, K7, Z25

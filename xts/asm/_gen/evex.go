@@ -36,6 +36,8 @@ type evex struct {
 	*emitter
 	lanes int
 	keyed bool // tweaks are kept xored with the last round key (see keyed)
+
+	spareLast bool // what is among the rounds is not for the last sector
 }
 
 func newEVEX(e *emitter, lanes int) *evex { return &evex{emitter: e, lanes: lanes} }
@@ -102,10 +104,7 @@ func (k *evex) masks() {
 	for _, m := range []struct {
 		bits uint32
 		mask reg.OpmaskPhysical
-	}{{0x55, lowQuads}, {0xcccc, highHalves}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}} {
-		if k.lanes == 2 && m.mask != lowQuads && m.mask != highHalves {
-			break
-		}
+	}{{0x55, lowQuads}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}, {0xcccc, highHalves}} {
 		k.MOVL(operand.U32(m.bits), tmp.As32())
 		k.KMOVW(tmp.As32(), m.mask)
 	}
@@ -166,12 +165,18 @@ func (k *evex) encryptTweaks(b reg.VecPhysical) {
 	steps := k.keyTemp()
 	k.TESTQ(operand.U32(modeExplicit), k.argAddr("mode"))
 	k.JNZ(explicit)
-	k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
 	k.arg("step", tmp2)
-	k.VPBROADCASTQ_Z(iv, lowQuads, b)
-	k.VPBROADCASTQ_Z(tmp2, lowQuads, steps)
-	k.VPADDQ(steps, b, highHalves, b)
-	if k.lanes == 4 {
+	if k.lanes == 2 {
+		low, high := k.data(0), k.data(1)
+		k.VMOVQ(iv, low.AsX())
+		k.LEAQ(operand.Mem{Base: iv, Index: tmp2, Scale: 1}, loop)
+		k.VMOVQ(loop, high.AsX())
+		k.VINSERTI64X2(operand.U8(1), high.AsX(), low, b)
+	} else {
+		k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
+		k.VPBROADCASTQ_Z(iv, lowQuads, b)
+		k.VPBROADCASTQ_Z(tmp2, lowQuads, steps)
+		k.VPADDQ(steps, b, highHalves, b)
 		k.VPADDQ(steps, steps, steps)
 		k.VPADDQ(steps, b, upperLanes, b)
 	}
@@ -296,6 +301,19 @@ func emitAll(code []func()) {
 	}
 }
 
+// share emits instructions among the rounds.
+func (k *evex) share(code []func()) {
+	if !k.spareLast {
+		emitAll(code)
+		return
+	}
+	spared := k.label("spared")
+	k.CMPQ(sectors, operand.U8(1))
+	k.JEQ(spared)
+	emitAll(code)
+	k.place(spared)
+}
+
 func (k *evex) round(dec bool, key, v reg.Register) {
 	if dec {
 		k.VAESDEC(key, v, v)
@@ -342,7 +360,7 @@ func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.Ve
 		}
 		if slot >= firstShare && slot <= lastShare {
 			upTo := (slot - firstShare + 1) * len(others) / (lastShare - firstShare + 1)
-			emitAll(others[done:upTo])
+			k.share(others[done:upTo])
 			done = upTo
 		}
 	})

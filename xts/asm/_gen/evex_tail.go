@@ -113,6 +113,11 @@ func (k *evex) stealTweaks(dec bool, t reg.VecPhysical) {
 	k.VPADDD(k.constant("firstLane", 0x00000001_00000000, 0x00000003_00000002), index.AsX(), index.AsX())
 	k.VPERMD(t, index, own)
 
+	if k.lanes == 2 {
+		k.Comment("The one mask of the kernel")
+		k.MOVL(operand.U32(0xcccc), tmp2.As32())
+		k.KMOVW(tmp2.As32(), highHalves)
+	}
 	k.VMOVDQA64(own.AsX(), after.AsX())
 	k.toggleKey(after.AsX())
 	k.VPSRLQ(operand.U8(63), after.AsX(), out.AsX())
