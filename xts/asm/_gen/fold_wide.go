@@ -10,6 +10,15 @@ import (
 // scratch memory of the caller's: the group's next tweaks and, apart, those
 // xored with the last round key. It is heap memory, and cleared at the end.
 // Sectors are whole groups: there is no tail.
+//
+// Budget of a group: the 168 (136) instructions on 3 ports of folding, 56.0
+// (45.3) cycles, with 46 loads and 24 stores beside them. Measured, Intel
+// (Emerald Rapids): 57.4 (46.0) in a loop alone, 58.2 (46.5) in runs of
+// 4096-byte sectors, 62.6 (48.4) in runs of 512-byte ones, where a group has a
+// quarter of the 7 (5) cycles of a tweak's encryption. The steps in one piece
+// after the rounds: 58.3 (47.3). Tweaks of 4 sectors encrypted together instead
+// of one ahead: 61.9 (48.4) with 512-byte sectors, not worth another 450 bytes
+// of code a function; batches of 4 KiB did not gain.
 type foldingWide struct{ folding }
 
 func newFoldingWide(e *emitter, vex bool) *foldingWide {

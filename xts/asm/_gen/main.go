@@ -6,10 +6,11 @@
 // for byte the same on every run; ci.sh regenerates and compares.
 //
 // How it is divided: walk.go has the way through a run of sectors, which all
-// levels share; evex*.go, avx2*.go and sse.go have the vector work of a
-// register width and encoding; keys.go has the key expansion, limit.go the
-// loops to measure against. A further level is another value of a family, or
-// another family, and a line in the table below.
+// levels share. The vector work: narrow*.go has what kernels on 128-bit registers
+// share, sse.go, fold.go and fold_wide.go have those kernels; avx2*.go has 256 bits
+// with VEX encoding, evex*.go 256 and 512 bits with EVEX. keys.go has the key
+// expansion, limit.go the loops to measure against. A further level is another
+// value of a family, or another family, and a line in the table below.
 package main
 
 import (

@@ -19,8 +19,8 @@ type narrow struct {
 	vex  bool
 	regs narrowRegisters
 
-	// compact code of tails has a loop of one round instead of all rounds, as
-	// has what starts a run; aesni4 is small enough without.
+	// compact code of tails has a loop of one round instead of all rounds;
+	// aesni4 is small enough without.
 	compact bool
 
 	encrypt, encrypted operand.LabelRef // of the function being written
