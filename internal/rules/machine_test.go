@@ -52,7 +52,11 @@ type machineRule struct {
 	ymm, zmm  bool
 }
 
-// machineRules are by what a kernel's name ends in.
+// kernelName is encrypt or decrypt, the level, and what kind of kernel it is
+// where a level has several.
+var kernelName = regexp.MustCompile(`^(?:en|de)crypt([A-Z0-9]+?)(?:[A-Z][a-z]+)?$`)
+
+// machineRules are by the level in a kernel's name.
 var machineRules = map[string]machineRule{
 	"AESNI4":   {},
 	"AESNI":    {},
@@ -139,14 +143,16 @@ func TestMachineCode(t *testing.T) {
 		}
 		for _, m := range textDirective.FindAllStringSubmatch(string(text), -1) {
 			function := m[1]
-			level := strings.TrimPrefix(strings.TrimPrefix(function, "encrypt"), "decrypt")
-			level = strings.TrimSuffix(level, "Wide") // a level's second kernel
+			level := "" // of what only measures
+			if m := kernelName.FindStringSubmatch(function); m != nil {
+				level = m[1]
+			}
 			rule, ok := machineRules[level]
 			switch {
 			case !ok && strings.HasPrefix(name, "xts_"):
 				t.Errorf("%s: no rule for %s", name, function)
 				continue
-			case function == "expandKey" || function == "aesLimit128": // run wherever AES-NI is
+			case function == "expandKey" || strings.HasSuffix(function, "Limit128"): // run wherever AES-NI is
 				rule = machineRules["AESNI4"]
 			case !ok:
 				rule = machineRules["VAES512"]

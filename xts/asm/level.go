@@ -87,6 +87,10 @@ func Supported(l Level) error {
 	if int(l) >= len(levelNames) {
 		return fmt.Errorf("unknown level %v", l)
 	}
+	return supported(l)
+}
+
+func supported(l Level) error {
 	m := Missing(l)
 	switch {
 	case len(m) == 0:

@@ -238,11 +238,11 @@ func PortLimit(width, rounds, iterations int) (blocks int) {
 	switch {
 	case n == 0:
 		return 0
-	case width == 128 && thisProcessor().runs(AESNI4):
+	case width == 128 && supported(AESNI4) == nil:
 		aesLimit128(n)
 	case width == 256 && thisProcessor().runs(VAESAVX2):
 		aesLimit256(n)
-	case width == 512 && thisProcessor().runs(VAES512):
+	case width == 512 && supported(VAES512) == nil:
 		aesLimit512(n)
 	default:
 		return 0
