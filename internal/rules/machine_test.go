@@ -157,7 +157,14 @@ func TestMachineCode(t *testing.T) {
 			case !ok:
 				rule = machineRules["VAES512"]
 			}
-			code := disassemble(t, objdump, binary, symbols[function])
+			symbol, ok := symbols[function]
+			if !ok { // the linker left it out, as nothing there calls it
+				if strings.HasPrefix(name, "xts_") {
+					t.Errorf("%s is not in the binary", function)
+				}
+				continue
+			}
+			code := disassemble(t, objdump, binary, symbol)
 			disassembled[function] = code
 			for _, fault := range rule.breaks(code) {
 				t.Errorf("%s: %s", function, fault)
