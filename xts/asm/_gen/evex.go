@@ -199,15 +199,26 @@ func (k *evex) take() { emitAll(k.takeTweaks(k.tweak)) }
 // be put among others.
 func (k *evex) takeTweaks(to func(i int) reg.VecPhysical) (code []func()) {
 	b, t, u := k.batch(), k.scratch(0), k.scratch(1)
-	left, right := k.constant("spreadLeft", 0, 0, 1, 1, 2, 2, 3, 3), k.constant("spreadRight", 64, 64, 63, 63, 62, 62, 61, 61)
 	code = append(code,
 		func() { k.VSHUFI64X2(operand.U8(0), b, b, t) },
 		func() { k.VALIGNQ(operand.U8(2), b, b, b) },
-		func() { k.VPSLLVQ(left, t, to(0)) },
-		func() { k.VPSRLVQ(right, t, t) },
 	)
-	code = append(code, k.carry(k.poly(), to(0), t, u)...)
-	for i := 1; i < perGroup; i++ {
+	for i := range 2 {
+		var words []uint64
+		for l := range k.lanes {
+			words = append(words, 1<<(k.lanes*i+l), 0x87)
+		}
+		p := k.constant(fmt.Sprintf("powers%d", i), words...)
+		v := to(i)
+		code = append(code,
+			func() { k.VPCLMULQDQ(operand.U8(0x01), p, t, u) },
+			func() { k.VPCLMULQDQ(operand.U8(0x00), p, t, v) },
+			func() { k.VPCLMULQDQ(operand.U8(0x11), p, u, to(2)) },
+			func() { k.VPSLLDQ(operand.U8(8), u, u) },
+			func() { k.VPTERNLOGQ(operand.U8(xor3), u, to(2), v) },
+		)
+	}
+	for i := 2; i < perGroup; i++ {
 		below := 1 << (bits.Len(uint(i)) - 1) // the largest power of 2 that i holds
 		code = append(code, k.times(k.lanes*below, to(i-below), to(i), k.scratch(i%2))...)
 	}
