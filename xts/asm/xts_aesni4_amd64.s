@@ -38,56 +38,56 @@ TEXT ·encryptAESNI4(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole7
+	JZ      whole8
 	SUBQ    $0x10, R10
 
-whole7:
+whole8:
 	SHRQ  $0x06, R10
 	MOVQ  R10, AX
 	SHLQ  $0x06, AX
 	SUBQ  AX, R11
-	JNZ   split8
+	JNZ   split9
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
+	JNZ   split9
 
 	// No tail: the sector's last group prepares the next sector.
 	DECQ R10
 
-split8:
+split9:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume9
+	JNZ   resume10
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit11
+	JNZ   explicit12
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready12
+	JMP   ready13
 
-explicit11:
+explicit12:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready12:
+ready13:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x14
-	JEQ    rounds12x13
+	JCS    rounds10x15
+	JEQ    rounds12x14
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x13:
+rounds12x14:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x14:
+rounds10x15:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -137,9 +137,9 @@ rounds10x14:
 	MOVO       X7, X8
 	PADDQ      X8, X8
 	PXOR       X13, X8
-	JMP        ready10
+	JMP        ready11
 
-resume9:
+resume10:
 	MOVOU  (R13), X9
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
@@ -171,41 +171,41 @@ resume9:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready10:
+ready11:
 	// -- a sector
 sector1:
 	CMPQ R9, $0x01
-	JEQ  none15
+	JEQ  none16
 
 	// -- tweak of the next sector
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit16
+	JNZ   explicit17
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready17
+	JMP   ready18
 
-explicit16:
+explicit17:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready17:
+ready18:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x19
-	JEQ    rounds12x18
+	JCS    rounds10x20
+	JEQ    rounds12x19
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x18:
+rounds12x19:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x19:
+rounds10x20:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -227,7 +227,7 @@ rounds10x19:
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
 
-none15:
+none16:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -251,8 +251,8 @@ more2:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x21
-	JEQ    rounds12x20
+	JCS    rounds10x22
+	JEQ    rounds12x21
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -264,7 +264,7 @@ more2:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x20:
+rounds12x21:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -276,7 +276,7 @@ rounds12x20:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x21:
+rounds10x22:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -376,13 +376,13 @@ noGroups3:
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b24
+	JCS   pass1b25
 	CMPQ  R11, $0x30
-	JCS   pass2b25
+	JCS   pass2b26
 	CMPQ  R11, $0x40
-	JCS   pass3b26
+	JCS   pass3b27
 	TESTQ CX, CX
-	JZ    nosteal27
+	JZ    nosteal28
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -393,7 +393,7 @@ noGroups3:
 	PSHUFB X15, X14
 	MOVO   X8, X12
 
-nosteal27:
+nosteal28:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -409,8 +409,8 @@ nosteal27:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x29
-	JEQ    rounds12x28
+	JCS    rounds10x30
+	JEQ    rounds12x29
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -422,7 +422,7 @@ nosteal27:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x28:
+rounds12x29:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -434,7 +434,7 @@ rounds12x28:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x29:
+rounds10x30:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -496,12 +496,12 @@ rounds10x29:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal23
+	JMP        done24
 
-pass3b26:
+pass3b27:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal31
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -512,7 +512,7 @@ pass3b26:
 	PSHUFB X15, X14
 	MOVO   X7, X12
 
-nosteal30:
+nosteal31:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -525,8 +525,8 @@ nosteal30:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x32
-	JEQ    rounds12x31
+	JCS    rounds10x33
+	JEQ    rounds12x32
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -536,7 +536,7 @@ nosteal30:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds12x31:
+rounds12x32:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -546,7 +546,7 @@ rounds12x31:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds10x32:
+rounds10x33:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -596,12 +596,12 @@ rounds10x32:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal23
+	JMP        done24
 
-pass2b25:
+pass2b26:
 	TESTQ CX, CX
-	JZ    nosteal33
+	JZ    nosteal34
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -612,7 +612,7 @@ pass2b25:
 	PSHUFB X15, X14
 	MOVO   X6, X12
 
-nosteal33:
+nosteal34:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -622,8 +622,8 @@ nosteal33:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x35
-	JEQ    rounds12x34
+	JCS    rounds10x36
+	JEQ    rounds12x35
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -631,7 +631,7 @@ nosteal33:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds12x34:
+rounds12x35:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -639,7 +639,7 @@ rounds12x34:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds10x35:
+rounds10x36:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -677,12 +677,12 @@ rounds10x35:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal23
+	JMP        done24
 
-pass1b24:
+pass1b25:
 	TESTQ CX, CX
-	JZ    nosteal36
+	JZ    nosteal37
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -693,27 +693,27 @@ pass1b24:
 	PSHUFB X15, X14
 	MOVO   X5, X12
 
-nosteal36:
+nosteal37:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x38
-	JEQ    rounds12x37
+	JCS    rounds10x39
+	JEQ    rounds12x38
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	MOVOU  32(R8), X11
 	AESENC X11, X0
 
-rounds12x37:
+rounds12x38:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	MOVOU  64(R8), X11
 	AESENC X11, X0
 
-rounds10x38:
+rounds10x39:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	MOVOU      96(R8), X11
@@ -738,10 +738,10 @@ rounds10x38:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal23
+	JMP        done24
 
-steal22:
+steal23:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -765,20 +765,20 @@ steal22:
 	PXOR    X11, X14
 	PXOR    X12, X14
 	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
+	JCS     rounds10x41
+	JEQ     rounds12x40
 	MOVOU   16(R8), X11
 	AESENC  X11, X14
 	MOVOU   32(R8), X11
 	AESENC  X11, X14
 
-rounds12x39:
+rounds12x40:
 	MOVOU  48(R8), X11
 	AESENC X11, X14
 	MOVOU  64(R8), X11
 	AESENC X11, X14
 
-rounds10x40:
+rounds10x41:
 	MOVOU      80(R8), X11
 	AESENC     X11, X14
 	MOVOU      96(R8), X11
@@ -802,7 +802,7 @@ rounds10x40:
 	AESENCLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done23:
+done24:
 	DECQ   R9
 	JZ     exit6
 	MOVO   X9, X4
@@ -857,8 +857,8 @@ last4:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x42
-	JEQ    rounds12x41
+	JCS    rounds10x43
+	JEQ    rounds12x42
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -870,7 +870,7 @@ last4:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x41:
+rounds12x42:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -882,7 +882,7 @@ rounds12x41:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x42:
+rounds10x43:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -1046,56 +1046,56 @@ TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole49
+	JZ      whole51
 	SUBQ    $0x10, R10
 
-whole49:
+whole51:
 	SHRQ  $0x06, R10
 	MOVQ  R10, AX
 	SHLQ  $0x06, AX
 	SUBQ  AX, R11
-	JNZ   split50
+	JNZ   split52
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split50
+	JNZ   split52
 
 	// No tail: the sector's last group prepares the next sector.
 	DECQ R10
 
-split50:
+split52:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume51
+	JNZ   resume53
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit53
+	JNZ   explicit55
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready54
+	JMP   ready56
 
-explicit53:
+explicit55:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready54:
+ready56:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x56
-	JEQ    rounds12x55
+	JCS    rounds10x58
+	JEQ    rounds12x57
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x55:
+rounds12x57:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x56:
+rounds10x58:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1145,9 +1145,9 @@ rounds10x56:
 	MOVO       X7, X8
 	PADDQ      X8, X8
 	PXOR       X13, X8
-	JMP        ready52
+	JMP        ready54
 
-resume51:
+resume53:
 	MOVOU  (R13), X9
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
@@ -1179,41 +1179,41 @@ resume51:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready52:
+ready54:
 	// -- a sector
-sector43:
+sector44:
 	CMPQ R9, $0x01
-	JEQ  none57
+	JEQ  none59
 
 	// -- tweak of the next sector
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit58
+	JNZ   explicit60
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready59
+	JMP   ready61
 
-explicit58:
+explicit60:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready59:
+ready61:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x61
-	JEQ    rounds12x60
+	JCS    rounds10x63
+	JEQ    rounds12x62
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x60:
+rounds12x62:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x61:
+rounds10x63:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1235,15 +1235,15 @@ rounds10x61:
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
 
-none57:
+none59:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups45
+	JZ    noGroups46
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more44:
+more45:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1259,8 +1259,8 @@ more44:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x63
-	JEQ    rounds12x62
+	JCS    rounds10x65
+	JEQ    rounds12x64
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1272,7 +1272,7 @@ more44:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x62:
+rounds12x64:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1284,7 +1284,7 @@ rounds12x62:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x63:
+rounds10x65:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1374,23 +1374,23 @@ rounds10x63:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       CX
-	JNZ        more44
+	JNZ        more45
 
-noGroups45:
+noGroups46:
 	TESTQ R11, R11
-	JZ    last46
+	JZ    last47
 
 	// -- the tail
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b66
+	JCS   pass1b68
 	CMPQ  R11, $0x30
-	JCS   pass2b67
+	JCS   pass2b69
 	CMPQ  R11, $0x40
-	JCS   pass3b68
+	JCS   pass3b70
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -1403,7 +1403,7 @@ noGroups45:
 	MOVO   X7, X12
 	MOVO   X8, X7
 
-nosteal69:
+nosteal71:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1419,8 +1419,8 @@ nosteal69:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x71
-	JEQ    rounds12x70
+	JCS    rounds10x73
+	JEQ    rounds12x72
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1432,7 +1432,7 @@ nosteal69:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x70:
+rounds12x72:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1444,7 +1444,7 @@ rounds12x70:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x71:
+rounds10x73:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1506,12 +1506,12 @@ rounds10x71:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal66
+	JMP        done67
 
-pass3b68:
+pass3b70:
 	TESTQ CX, CX
-	JZ    nosteal72
+	JZ    nosteal74
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -1524,7 +1524,7 @@ pass3b68:
 	MOVO   X6, X12
 	MOVO   X7, X6
 
-nosteal72:
+nosteal74:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1537,8 +1537,8 @@ nosteal72:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x74
-	JEQ    rounds12x73
+	JCS    rounds10x76
+	JEQ    rounds12x75
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1548,7 +1548,7 @@ nosteal72:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds12x73:
+rounds12x75:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1558,7 +1558,7 @@ rounds12x73:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds10x74:
+rounds10x76:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1608,12 +1608,12 @@ rounds10x74:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal66
+	JMP        done67
 
-pass2b67:
+pass2b69:
 	TESTQ CX, CX
-	JZ    nosteal75
+	JZ    nosteal77
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -1626,7 +1626,7 @@ pass2b67:
 	MOVO   X5, X12
 	MOVO   X6, X5
 
-nosteal75:
+nosteal77:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1636,8 +1636,8 @@ nosteal75:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x77
-	JEQ    rounds12x76
+	JCS    rounds10x79
+	JEQ    rounds12x78
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1645,7 +1645,7 @@ nosteal75:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds12x76:
+rounds12x78:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1653,7 +1653,7 @@ rounds12x76:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds10x77:
+rounds10x79:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1691,12 +1691,12 @@ rounds10x77:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal66
+	JMP        done67
 
-pass1b66:
+pass1b68:
 	TESTQ CX, CX
-	JZ    nosteal78
+	JZ    nosteal80
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -1709,27 +1709,27 @@ pass1b66:
 	MOVO   X4, X12
 	MOVO   X5, X4
 
-nosteal78:
+nosteal80:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x80
-	JEQ    rounds12x79
+	JCS    rounds10x82
+	JEQ    rounds12x81
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	MOVOU  272(R8), X11
 	AESDEC X11, X0
 
-rounds12x79:
+rounds12x81:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	MOVOU  304(R8), X11
 	AESDEC X11, X0
 
-rounds10x80:
+rounds10x82:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	MOVOU      336(R8), X11
@@ -1754,10 +1754,10 @@ rounds10x80:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal66
+	JMP        done67
 
-steal64:
+steal66:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1781,20 +1781,20 @@ steal64:
 	PXOR    X11, X14
 	PXOR    X12, X14
 	CMPQ    BX, $0x0c
-	JCS     rounds10x82
-	JEQ     rounds12x81
+	JCS     rounds10x84
+	JEQ     rounds12x83
 	MOVOU   256(R8), X11
 	AESDEC  X11, X14
 	MOVOU   272(R8), X11
 	AESDEC  X11, X14
 
-rounds12x81:
+rounds12x83:
 	MOVOU  288(R8), X11
 	AESDEC X11, X14
 	MOVOU  304(R8), X11
 	AESDEC X11, X14
 
-rounds10x82:
+rounds10x84:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X14
 	MOVOU      336(R8), X11
@@ -1818,9 +1818,9 @@ rounds10x82:
 	AESDECLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done65:
+done67:
 	DECQ   R9
-	JZ     exit48
+	JZ     exit49
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1850,12 +1850,12 @@ done65:
 	MOVO   X7, X8
 	PADDQ  X8, X8
 	PXOR   X13, X8
-	JMP    sector43
+	JMP    sector44
 	PCALIGN $0x40
 
-last46:
+last47:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save47
+	JNZ   save48
 
 	// -- the last group of a sector without a tail
 	MOVOU  240(R8), X11
@@ -1873,8 +1873,8 @@ last46:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x84
-	JEQ    rounds12x83
+	JCS    rounds10x86
+	JEQ    rounds12x85
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1886,7 +1886,7 @@ last46:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x83:
+rounds12x85:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1898,7 +1898,7 @@ rounds12x83:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x84:
+rounds10x86:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1988,16 +1988,16 @@ rounds10x84:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       R9
-	JNZ        sector43
-	JMP        exit48
+	JNZ        sector44
+	JMP        exit49
 
-save47:
+save48:
 	// -- the tweak that follows, for the call that continues
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit48:
+exit49:
 	PXOR X0, X0
 	PXOR X1, X1
 	PXOR X2, X2

@@ -47,6 +47,7 @@ const (
 	modeResume               // the tweak at tweaks is encrypted already
 	modeSave                 // store the encrypted tweak that follows at tweaks
 	modeDecrypt              // not for kernels: which of them
+	modeUnit                 // a single unit, with modeExplicit only: levels may have a shorter way
 )
 
 // capBytes is the most that one call does: assembly can't be preempted, so
@@ -173,15 +174,20 @@ func (k *XTSKey) tweaked(mode uint64, dst, src []byte, size int, tweaks []byte) 
 	}
 }
 
-// unit does one data unit. One that is longer than the cap takes several
-// calls, which hand on the encrypted tweak; only the last one steals.
+// unit does one data unit.
 func (k *XTSKey) unit(mode uint64, dst, src []byte, tweak *[16]byte) {
-	limit := k.capBytes()
-	mode |= modeExplicit
-	if len(src) <= limit {
-		k.call(&dst[0], &src[0], uint64(len(src)), 1, mode, &tweak[0], 0, 0)
+	if len(src) > k.capBytes() {
+		k.longUnit(mode, dst, src, tweak)
 		return
 	}
+	k.call(&dst[0], &src[0], uint64(len(src)), 1, mode|modeExplicit|modeUnit, &tweak[0], 0, 0)
+}
+
+// longUnit does one that is longer than the cap, which takes several calls that
+// hand on the encrypted tweak; only the last one steals.
+func (k *XTSKey) longUnit(mode uint64, dst, src []byte, tweak *[16]byte) {
+	limit := k.capBytes()
+	mode |= modeExplicit
 	saved := savedTweaks.Get().(*[16]byte)
 	defer func() { // also if a kernel faults, on mapped memory that went away
 		*saved = [16]byte{}

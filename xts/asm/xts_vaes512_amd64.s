@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func encryptVAES512(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AES, AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
+// Requires: AES, AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
 TEXT ·encryptVAES512(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -30,7 +30,10 @@ TEXT ·encryptVAES512(SB), NOSPLIT, $0-72
 	//   K1: quadword 0 of a lane; K2, K3: bytes of the tail
 	//   K4: quadwords of lanes 2 and 3
 	//   K5, K6: dword 0 of a lane, the other three
-	//   K7: dwords 2 and 3 of a lane
+	//   K7: quadwords of lanes 1 and 3
+	TESTQ $0x00000010, mode+40(FP)
+	JNZ   unit7
+
 	// -- arguments
 	MOVQ    sched+0(FP), R8
 	MOVQ    dst+8(FP), DI
@@ -43,47 +46,46 @@ TEXT ·encryptVAES512(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole7
+	JZ      whole8
 	SUBQ    $0x10, R10
 
-whole7:
+whole8:
 	SHRQ  $0x09, R10
 	MOVQ  R10, AX
 	SHLQ  $0x09, AX
 	SUBQ  AX, R11
-	JNZ   split8
+	JNZ   split9
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
+	JNZ   split9
 
 	// No tail: the sector's last group prepares the next sector.
 	DECQ R10
 
-split8:
+split9:
 	// -- constants
-	VMOVDQU64    728(R8), Z27
-	VMOVDQU64    1624(R8), Z28
-	MOVL         $0x00000087, AX
-	VPBROADCASTQ AX, Z26
+	ADDQ         $+728, R8
+	VMOVDQU64    (R8), Z27
+	VMOVDQU64    896(R8), Z28
+	VPBROADCASTQ poly<>+0(SB), Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
-	MOVL         $0x00001111, AX
-	KMOVW        AX, K5
-	MOVL         $0x0000eeee, AX
-	KMOVW        AX, K6
-	MOVL         $0x0000cccc, AX
+	MOVL         $0x000000cc, AX
 	KMOVW        AX, K7
+	MOVL         $0x00001111, DX
+	KMOVW        DX, K5
+	KNOTW        K5, K6
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume10
+	JNZ   resume11
 	MOVQ  R9, AX
 
-again9:
+again10:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit12
+	JNZ   explicit13
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -93,91 +95,91 @@ again9:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready14
+	JMP            ready15
 
-explicit12:
+explicit13:
 	CMPQ        AX, $0x04
-	JCC         full13
+	JCC         full14
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready14
+	JMP         ready15
 
-full13:
+full14:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready14:
-	VPXORQ  2648(R8), Z25, Z25
+ready15:
+	VPXORQ  1920(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x16
-	JEQ     rounds12x15
-	VAESENC 2712(R8), Z25, Z25
-	VAESENC 2776(R8), Z25, Z25
+	JCS     rounds10x17
+	JEQ     rounds12x16
+	VAESENC 1984(R8), Z25, Z25
+	VAESENC 2048(R8), Z25, Z25
 
-rounds12x15:
-	VAESENC 2840(R8), Z25, Z25
-	VAESENC 2904(R8), Z25, Z25
+rounds12x16:
+	VAESENC 2112(R8), Z25, Z25
+	VAESENC 2176(R8), Z25, Z25
 
-rounds10x16:
-	VAESENC     2968(R8), Z25, Z25
-	VAESENC     3032(R8), Z25, Z25
-	VAESENC     3096(R8), Z25, Z25
-	VAESENC     3160(R8), Z25, Z25
-	VAESENC     3224(R8), Z25, Z25
-	VAESENC     3288(R8), Z25, Z25
-	VAESENC     3352(R8), Z25, Z25
-	VAESENC     3416(R8), Z25, Z25
-	VAESENC     3480(R8), Z25, Z25
-	VAESENCLAST 3544(R8), Z25, Z25
+rounds10x17:
+	VAESENC     2240(R8), Z25, Z25
+	VAESENC     2304(R8), Z25, Z25
+	VAESENC     2368(R8), Z25, Z25
+	VAESENC     2432(R8), Z25, Z25
+	VAESENC     2496(R8), Z25, Z25
+	VAESENC     2560(R8), Z25, Z25
+	VAESENC     2624(R8), Z25, Z25
+	VAESENC     2688(R8), Z25, Z25
+	VAESENC     2752(R8), Z25, Z25
+	VAESENCLAST 2816(R8), Z25, Z25
 	TESTQ       R12, R12
-	JNZ         filled11
+	JNZ         filled12
 	VMOVDQA64   Z25, Z24
 	MOVQ        $0x00000004, R12
 	LEAQ        -4(R9), AX
 	TESTQ       AX, AX
-	JGT         again9
-	JMP         filled11
+	JGT         again10
+	JMP         filled12
 
-resume10:
+resume11:
 	VMOVDQU64 (R13), X24
 	MOVQ      $0x00000001, R12
 
-filled11:
+filled12:
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
-	VPCLMULQDQ $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers0<>+0(SB), Z29, Z8
-	VPCLMULQDQ $0x11, powers0<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+0(SB), Z29, Z8
+	VPCLMULQDQ $0x11, powers<>+0(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z8
-	VPCLMULQDQ $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers1<>+0(SB), Z29, Z9
-	VPCLMULQDQ $0x11, powers1<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+64(SB), Z29, Z9
+	VPCLMULQDQ $0x11, powers<>+64(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z9
-	VPSRLDQ    $0x0f, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0f, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z8, Z10
-	VPXORQ     Z29, Z10, Z10
+	VPXORQ     Z30, Z10, Z10
 	VPSRLDQ    $0x0f, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z9, Z11
 	VPXORQ     Z30, Z11, Z11
-	VPSRLDQ    $0x0e, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z8, Z12
-	VPXORQ     Z29, Z12, Z12
+	VPXORQ     Z30, Z12, Z12
 	VPSRLDQ    $0x0e, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z9, Z13
 	VPXORQ     Z30, Z13, Z13
-	VPSRLDQ    $0x0e, Z10, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z10, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z10, Z14
-	VPXORQ     Z29, Z14, Z14
+	VPXORQ     Z30, Z14, Z14
 	VPSRLDQ    $0x0e, Z11, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z11, Z15
@@ -186,16 +188,16 @@ filled11:
 	// -- a sector
 sector1:
 	DECQ      R12
-	JNZ       have17
+	JNZ       have18
 	VMOVDQA64 Z25, Z24
 	MOVQ      $0x00000004, R12
 	LEAQ      -5(R9), AX
 	TESTQ     AX, AX
-	JLE       have17
+	JLE       have18
 
 	// -- tweaks of the batch after the next
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit18
+	JNZ   explicit19
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -205,47 +207,47 @@ sector1:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready20
+	JMP            ready21
 
-explicit18:
+explicit19:
 	CMPQ        AX, $0x04
-	JCC         full19
+	JCC         full20
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready20
+	JMP         ready21
 
-full19:
+full20:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready20:
-	VPXORQ  2648(R8), Z25, Z25
+ready21:
+	VPXORQ  1920(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x22
-	JEQ     rounds12x21
-	VAESENC 2712(R8), Z25, Z25
-	VAESENC 2776(R8), Z25, Z25
+	JCS     rounds10x23
+	JEQ     rounds12x22
+	VAESENC 1984(R8), Z25, Z25
+	VAESENC 2048(R8), Z25, Z25
 
-rounds12x21:
-	VAESENC 2840(R8), Z25, Z25
-	VAESENC 2904(R8), Z25, Z25
+rounds12x22:
+	VAESENC 2112(R8), Z25, Z25
+	VAESENC 2176(R8), Z25, Z25
 
-rounds10x22:
-	VAESENC     2968(R8), Z25, Z25
-	VAESENC     3032(R8), Z25, Z25
-	VAESENC     3096(R8), Z25, Z25
-	VAESENC     3160(R8), Z25, Z25
-	VAESENC     3224(R8), Z25, Z25
-	VAESENC     3288(R8), Z25, Z25
-	VAESENC     3352(R8), Z25, Z25
-	VAESENC     3416(R8), Z25, Z25
-	VAESENC     3480(R8), Z25, Z25
-	VAESENCLAST 3544(R8), Z25, Z25
+rounds10x23:
+	VAESENC     2240(R8), Z25, Z25
+	VAESENC     2304(R8), Z25, Z25
+	VAESENC     2368(R8), Z25, Z25
+	VAESENC     2432(R8), Z25, Z25
+	VAESENC     2496(R8), Z25, Z25
+	VAESENC     2560(R8), Z25, Z25
+	VAESENC     2624(R8), Z25, Z25
+	VAESENC     2688(R8), Z25, Z25
+	VAESENC     2752(R8), Z25, Z25
+	VAESENCLAST 2816(R8), Z25, Z25
 
-have17:
+have18:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -272,9 +274,9 @@ more2:
 	VPTERNLOGQ $0x96, Z27, Z15, Z7
 	ADDQ       $+512, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x24
-	JEQ        rounds12x23
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x25
+	JEQ        rounds12x24
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
@@ -283,7 +285,7 @@ more2:
 	VAESENC    Z31, Z5, Z5
 	VAESENC    Z31, Z6, Z6
 	VAESENC    Z31, Z7, Z7
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
@@ -293,8 +295,8 @@ more2:
 	VAESENC    Z31, Z6, Z6
 	VAESENC    Z31, Z7, Z7
 
-rounds12x23:
-	VMOVDQU64 920(R8), Z31
+rounds12x24:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
@@ -303,7 +305,7 @@ rounds12x23:
 	VAESENC   Z31, Z5, Z5
 	VAESENC   Z31, Z6, Z6
 	VAESENC   Z31, Z7, Z7
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
@@ -313,8 +315,8 @@ rounds12x23:
 	VAESENC   Z31, Z6, Z6
 	VAESENC   Z31, Z7, Z7
 
-rounds10x24:
-	VMOVDQU64   1048(R8), Z31
+rounds10x25:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -328,7 +330,7 @@ rounds10x24:
 	VPSHUFD.Z   $0x90, Z8, K6, Z16
 	VPXORQ      Z29, Z16, Z16
 	VPSHUFD.Z   $0x03, Z9, K5, Z30
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -342,7 +344,7 @@ rounds10x24:
 	VPXORQ      Z30, Z17, Z17
 	VPSHUFD.Z   $0x03, Z10, K5, Z29
 	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -357,7 +359,7 @@ rounds10x24:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSHUFD.Z   $0x90, Z11, K6, Z19
 	VPXORQ      Z30, Z19, Z19
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -371,7 +373,7 @@ rounds10x24:
 	VPSHUFD.Z   $0x90, Z12, K6, Z20
 	VPXORQ      Z29, Z20, Z20
 	VPSHUFD.Z   $0x03, Z13, K5, Z30
-	VMOVDQU64   1304(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -385,7 +387,7 @@ rounds10x24:
 	VPXORQ      Z30, Z21, Z21
 	VPSHUFD.Z   $0x03, Z14, K5, Z29
 	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   1368(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -400,7 +402,7 @@ rounds10x24:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSHUFD.Z   $0x90, Z15, K6, Z23
 	VPXORQ      Z30, Z23, Z23
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -409,7 +411,7 @@ rounds10x24:
 	VAESENC     Z31, Z5, Z5
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -418,7 +420,7 @@ rounds10x24:
 	VAESENC     Z31, Z5, Z5
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -473,7 +475,7 @@ noGroups3:
 	MOVQ R11, AX
 	SUBQ CX, AX
 	CMPQ AX, $+256
-	JLS  fits25
+	JLS  fits26
 
 	// -- half a group
 	VMOVDQU64  (SI), Z0
@@ -486,73 +488,73 @@ noGroups3:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	ADDQ       $+256, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x29
-	JEQ        rounds12x28
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x30
+	JEQ        rounds12x29
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
 
-rounds12x28:
-	VMOVDQU64 920(R8), Z31
+rounds12x29:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
 
-rounds10x29:
-	VMOVDQU64   1048(R8), Z31
+rounds10x30:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1304(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1368(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -576,14 +578,16 @@ rounds10x29:
 	ADDQ        $+256, DI
 	SUBQ        $+256, AX
 
-fits25:
+fits26:
 	// -- one masked pass
-	CMPQ         AX, $+64
-	JLS          pass1v30
-	CMPQ         AX, $+128
-	JLS          pass2v31
-	CMPQ         AX, $+192
-	JLS          pass3v32
+	CMPQ AX, $+64
+	JLS  pass1v31
+	CMPQ AX, $+128
+	JLS  pass2v32
+	CMPQ AX, $+192
+	JLS  pass3v33
+
+pass4v34:
 	SUBQ         $0xc0, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -593,20 +597,20 @@ fits25:
 	VMOVDQU64    128(SI), Z2
 	VMOVDQU8.Z   192(SI), K2, Z3
 	TESTQ        CX, CX
-	JZ           nosteal33
+	JZ           nosteal35
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	VMOVDQA64    X6, X4
 
-nosteal33:
+nosteal35:
 	VPTERNLOGQ $0x96, Z27, Z8, Z0
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z9, Z1
@@ -616,73 +620,73 @@ nosteal33:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x35
-	JEQ        rounds12x34
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x37
+	JEQ        rounds12x36
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
 
-rounds12x34:
-	VMOVDQU64 920(R8), Z31
+rounds12x36:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
 
-rounds10x35:
-	VMOVDQU64   1048(R8), Z31
+rounds10x37:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1304(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1368(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -698,10 +702,10 @@ rounds10x35:
 	LEAQ        192(SI)(AX*1), SI
 	LEAQ        192(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal26
-	JMP         done27
+	JNZ         steal27
+	JMP         done28
 
-pass3v32:
+pass3v33:
 	SUBQ         $0x80, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -711,20 +715,20 @@ pass3v32:
 	VMOVDQU8.Z   128(SI), K2, Z3
 	VMOVDQA64    Z10, Z11
 	TESTQ        CX, CX
-	JZ           nosteal36
+	JZ           nosteal38
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	VMOVDQA64    X6, X4
 
-nosteal36:
+nosteal38:
 	VPTERNLOGQ $0x96, Z27, Z8, Z1
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z9, Z2
@@ -732,61 +736,61 @@ nosteal36:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x38
-	JEQ        rounds12x37
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x40
+	JEQ        rounds12x39
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
 
-rounds12x37:
-	VMOVDQU64 920(R8), Z31
+rounds12x39:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
 
-rounds10x38:
-	VMOVDQU64   1048(R8), Z31
+rounds10x40:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1304(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1368(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
@@ -799,10 +803,10 @@ rounds10x38:
 	LEAQ        128(SI)(AX*1), SI
 	LEAQ        128(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal26
-	JMP         done27
+	JNZ         steal27
+	JMP         done28
 
-pass2v31:
+pass2v32:
 	SUBQ         $0x40, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -811,68 +815,68 @@ pass2v31:
 	VMOVDQU8.Z   64(SI), K2, Z3
 	VMOVDQA64    Z9, Z11
 	TESTQ        CX, CX
-	JZ           nosteal39
+	JZ           nosteal41
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	VMOVDQA64    X6, X4
 
-nosteal39:
+nosteal41:
 	VPTERNLOGQ $0x96, Z27, Z8, Z2
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x41
-	JEQ        rounds12x40
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x43
+	JEQ        rounds12x42
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z2, Z2
 	VAESENC    Z31, Z3, Z3
 
-rounds12x40:
-	VMOVDQU64 920(R8), Z31
+rounds12x42:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z2, Z2
 	VAESENC   Z31, Z3, Z3
 
-rounds10x41:
-	VMOVDQU64   1048(R8), Z31
+rounds10x43:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1304(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1368(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z2, Z2
 	VAESENC     Z31, Z3, Z3
 	VAESENCLAST Z8, Z2, Z2
@@ -882,10 +886,10 @@ rounds10x41:
 	LEAQ        64(SI)(AX*1), SI
 	LEAQ        64(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal26
-	JMP         done27
+	JNZ         steal27
+	JMP         done28
 
-pass1v30:
+pass1v31:
 	SUBQ         $0x00, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -893,64 +897,51 @@ pass1v30:
 	VMOVDQU8.Z   (SI), K2, Z3
 	VMOVDQA64    Z8, Z11
 	TESTQ        CX, CX
-	JZ           nosteal42
+	JZ           nosteal44
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	VMOVDQA64    X6, X4
 
-nosteal42:
+nosteal44:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x44
-	JEQ        rounds12x43
-	VMOVDQU64  792(R8), Z31
-	VAESENC    Z31, Z3, Z3
-	VMOVDQU64  856(R8), Z31
-	VAESENC    Z31, Z3, Z3
+	JCS        rounds10x46
+	JEQ        rounds12x45
+	VAESENC    64(R8), Z3, Z3
+	VAESENC    128(R8), Z3, Z3
 
-rounds12x43:
-	VMOVDQU64 920(R8), Z31
-	VAESENC   Z31, Z3, Z3
-	VMOVDQU64 984(R8), Z31
-	VAESENC   Z31, Z3, Z3
+rounds12x45:
+	VAESENC 192(R8), Z3, Z3
+	VAESENC 256(R8), Z3, Z3
 
-rounds10x44:
-	VMOVDQU64   1048(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1112(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1176(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1240(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1304(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1368(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1432(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1496(R8), Z31
-	VAESENC     Z31, Z3, Z3
-	VMOVDQU64   1560(R8), Z31
-	VAESENC     Z31, Z3, Z3
+rounds10x46:
+	VAESENC     320(R8), Z3, Z3
+	VAESENC     384(R8), Z3, Z3
+	VAESENC     448(R8), Z3, Z3
+	VAESENC     512(R8), Z3, Z3
+	VAESENC     576(R8), Z3, Z3
+	VAESENC     640(R8), Z3, Z3
+	VAESENC     704(R8), Z3, Z3
+	VAESENC     768(R8), Z3, Z3
+	VAESENC     832(R8), Z3, Z3
 	VAESENCLAST Z11, Z3, Z3
 	VMOVDQU8    Z3, K2, (DI)
 	LEAQ        (SI)(AX*1), SI
 	LEAQ        (DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal26
-	JMP         done27
+	JNZ         steal27
+	JMP         done28
 
-steal26:
+steal27:
 	// -- ciphertext stealing: the joined block
 	VPERMD    Z3, Z5, Z6
 	MOVQ      $-1, DX
@@ -964,81 +955,166 @@ steal26:
 	VPTERNLOGQ $0x96, X27, X4, X7
 	VPXORQ     X28, X4, X4
 	CMPQ       BX, $0x0c
-	JCS        rounds10x46
-	JEQ        rounds12x45
-	VMOVDQU64  16(R8), X31
-	VAESENC    X31, X7, X7
-	VMOVDQU64  32(R8), X31
-	VAESENC    X31, X7, X7
+	JCS        rounds10x48
+	JEQ        rounds12x47
+	VAESENC    64(R8), X7, X7
+	VAESENC    128(R8), X7, X7
 
-rounds12x45:
-	VMOVDQU64 48(R8), X31
-	VAESENC   X31, X7, X7
-	VMOVDQU64 64(R8), X31
-	VAESENC   X31, X7, X7
+rounds12x47:
+	VAESENC 192(R8), X7, X7
+	VAESENC 256(R8), X7, X7
 
-rounds10x46:
-	VMOVDQU64   80(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   96(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   112(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   128(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   144(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   160(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   176(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   192(R8), X31
-	VAESENC     X31, X7, X7
-	VMOVDQU64   208(R8), X31
-	VAESENC     X31, X7, X7
+rounds10x48:
+	VAESENC     320(R8), X7, X7
+	VAESENC     384(R8), X7, X7
+	VAESENC     448(R8), X7, X7
+	VAESENC     512(R8), X7, X7
+	VAESENC     576(R8), X7, X7
+	VAESENC     640(R8), X7, X7
+	VAESENC     704(R8), X7, X7
+	VAESENC     768(R8), X7, X7
+	VAESENC     832(R8), X7, X7
 	VAESENCLAST X4, X7, X7
 	VMOVDQU64   X7, -16(DI)
 
-done27:
+done28:
 	DECQ       R9
 	JZ         exit6
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
-	VPCLMULQDQ $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers0<>+0(SB), Z29, Z8
-	VPCLMULQDQ $0x11, powers0<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+0(SB), Z29, Z8
+	VPCLMULQDQ $0x11, powers<>+0(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z8
-	VPCLMULQDQ $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers1<>+0(SB), Z29, Z9
-	VPCLMULQDQ $0x11, powers1<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+64(SB), Z29, Z9
+	VPCLMULQDQ $0x11, powers<>+64(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z9
-	VPSRLDQ    $0x0f, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0f, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z8, Z10
-	VPXORQ     Z29, Z10, Z10
+	VPXORQ     Z30, Z10, Z10
 	VPSRLDQ    $0x0f, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z9, Z11
 	VPXORQ     Z30, Z11, Z11
-	VPSRLDQ    $0x0e, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z8, Z12
-	VPXORQ     Z29, Z12, Z12
+	VPXORQ     Z30, Z12, Z12
 	VPSRLDQ    $0x0e, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z9, Z13
 	VPXORQ     Z30, Z13, Z13
-	VPSRLDQ    $0x0e, Z10, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z10, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z10, Z14
-	VPXORQ     Z29, Z14, Z14
+	VPXORQ     Z30, Z14, Z14
 	VPSRLDQ    $0x0e, Z11, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z11, Z15
 	VPXORQ     Z30, Z15, Z15
 	JMP        sector1
+
+unit7:
+	// -- one data unit: arguments and constants
+	MOVQ            tweaks+48(FP), R13
+	MOVQ            sched+0(FP), R8
+	VBROADCASTI64X2 (R13), Z24
+	MOVQ            720(R8), BX
+	ADDQ            $+728, R8
+	VMOVDQU64       (R8), Z27
+	VMOVDQU64       896(R8), Z28
+	VPBROADCASTQ    poly<>+0(SB), Z26
+	MOVQ            size+24(FP), R11
+	MOVQ            src+16(FP), SI
+	MOVQ            dst+8(FP), DI
+
+	// -- its tweak
+	VPXORQ  1920(R8), Z24, Z24
+	CMPQ    BX, $0x0c
+	JCS     rounds10x50
+	JEQ     rounds12x49
+	VAESENC 1984(R8), Z24, Z24
+	VAESENC 2048(R8), Z24, Z24
+
+rounds12x49:
+	VAESENC 2112(R8), Z24, Z24
+	VAESENC 2176(R8), Z24, Z24
+
+rounds10x50:
+	VAESENC     2240(R8), Z24, Z24
+	VAESENC     2304(R8), Z24, Z24
+	VAESENC     2368(R8), Z24, Z24
+	VAESENC     2432(R8), Z24, Z24
+	VAESENC     2496(R8), Z24, Z24
+	VAESENC     2560(R8), Z24, Z24
+	VAESENC     2624(R8), Z24, Z24
+	VAESENC     2688(R8), Z24, Z24
+	VAESENC     2752(R8), Z24, Z24
+	VAESENCLAST 2816(R8), Z24, Z24
+	MOVQ        R11, CX
+	ANDQ        $0x0f, CX
+	MOVQ        R11, AX
+	SUBQ        CX, AX
+	MOVL        $0x00000001, R9
+	VPCLMULQDQ  $0x01, powers<>+0(SB), Z24, Z29
+	VPCLMULQDQ  $0x00, powers<>+0(SB), Z24, Z8
+	VPCLMULQDQ  $0x11, powers<>+0(SB), Z29, Z10
+	VPSLLDQ     $0x08, Z29, Z29
+	VPTERNLOGQ  $0x96, Z29, Z10, Z8
+	CMPQ        AX, $+64
+	JLS         pass1v31
+	VPCLMULQDQ  $0x01, powers<>+64(SB), Z24, Z30
+	VPCLMULQDQ  $0x00, powers<>+64(SB), Z24, Z9
+	VPCLMULQDQ  $0x11, powers<>+64(SB), Z30, Z10
+	VPSLLDQ     $0x08, Z30, Z30
+	VPTERNLOGQ  $0x96, Z30, Z10, Z9
+	CMPQ        AX, $+128
+	JLS         pass2v32
+	VPSRLDQ     $0x0f, Z8, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x01, Z8, Z10
+	VPXORQ      Z29, Z10, Z10
+	CMPQ        AX, $+192
+	JLS         pass3v33
+	VPSRLDQ     $0x0f, Z9, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x01, Z9, Z11
+	VPXORQ      Z30, Z11, Z11
+	CMPQ        AX, $+256
+	JLS         pass4v34
+	VPSRLDQ     $0x0e, Z8, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x02, Z8, Z12
+	VPXORQ      Z29, Z12, Z12
+	VPSRLDQ     $0x0e, Z9, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x02, Z9, Z13
+	VPXORQ      Z30, Z13, Z13
+	VPSRLDQ     $0x0e, Z10, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x02, Z10, Z14
+	VPXORQ      Z29, Z14, Z14
+	VPSRLDQ     $0x0e, Z11, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x02, Z11, Z15
+	VPXORQ      Z30, Z15, Z15
+
+	// -- more than a pass: groups, and 1 to groupBytes left for the tail
+	MOVL  $0x00001111, DX
+	KMOVW DX, K5
+	KNOTW K5, K6
+	LEAQ  -1(AX), CX
+	SHRQ  $0x09, CX
+	MOVQ  CX, R10
+	SHLQ  $0x09, R10
+	SUBQ  R10, R11
+	TESTQ CX, CX
+	JZ    noGroups3
+	JMP   more2
 	PCALIGN $0x40
 
 last4:
@@ -1064,9 +1140,9 @@ last4:
 	VPTERNLOGQ $0x96, Z27, Z15, Z7
 	ADDQ       $+512, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x48
-	JEQ        rounds12x47
-	VMOVDQU64  792(R8), Z31
+	JCS        rounds10x52
+	JEQ        rounds12x51
+	VMOVDQU64  64(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
@@ -1075,7 +1151,7 @@ last4:
 	VAESENC    Z31, Z5, Z5
 	VAESENC    Z31, Z6, Z6
 	VAESENC    Z31, Z7, Z7
-	VMOVDQU64  856(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESENC    Z31, Z0, Z0
 	VAESENC    Z31, Z1, Z1
 	VAESENC    Z31, Z2, Z2
@@ -1085,8 +1161,8 @@ last4:
 	VAESENC    Z31, Z6, Z6
 	VAESENC    Z31, Z7, Z7
 
-rounds12x47:
-	VMOVDQU64 920(R8), Z31
+rounds12x51:
+	VMOVDQU64 192(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
@@ -1095,7 +1171,7 @@ rounds12x47:
 	VAESENC   Z31, Z5, Z5
 	VAESENC   Z31, Z6, Z6
 	VAESENC   Z31, Z7, Z7
-	VMOVDQU64 984(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESENC   Z31, Z0, Z0
 	VAESENC   Z31, Z1, Z1
 	VAESENC   Z31, Z2, Z2
@@ -1105,8 +1181,8 @@ rounds12x47:
 	VAESENC   Z31, Z6, Z6
 	VAESENC   Z31, Z7, Z7
 
-rounds10x48:
-	VMOVDQU64   1048(R8), Z31
+rounds10x52:
+	VMOVDQU64   320(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1117,11 +1193,11 @@ rounds10x48:
 	VAESENC     Z31, Z7, Z7
 	VSHUFI64X2  $0x00, Z24, Z24, Z29
 	VALIGNQ     $0x02, Z24, Z24, Z24
-	VPCLMULQDQ  $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ  $0x00, powers0<>+0(SB), Z29, Z16
-	VPCLMULQDQ  $0x11, powers0<>+0(SB), Z30, Z18
+	VPCLMULQDQ  $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ  $0x00, powers<>+0(SB), Z29, Z16
+	VPCLMULQDQ  $0x11, powers<>+0(SB), Z30, Z18
 	VPSLLDQ     $0x08, Z30, Z30
-	VMOVDQU64   1112(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1131,12 +1207,12 @@ rounds10x48:
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
 	VPTERNLOGQ  $0x96, Z30, Z18, Z16
-	VPCLMULQDQ  $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ  $0x00, powers1<>+0(SB), Z29, Z17
-	VPCLMULQDQ  $0x11, powers1<>+0(SB), Z30, Z18
+	VPCLMULQDQ  $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ  $0x00, powers<>+64(SB), Z29, Z17
+	VPCLMULQDQ  $0x11, powers<>+64(SB), Z30, Z18
 	VPSLLDQ     $0x08, Z30, Z30
 	VPTERNLOGQ  $0x96, Z30, Z18, Z17
-	VMOVDQU64   1176(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1145,13 +1221,13 @@ rounds10x48:
 	VAESENC     Z31, Z5, Z5
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
-	VPSRLDQ     $0x0f, Z16, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSRLDQ     $0x0f, Z16, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x01, Z16, Z18
-	VPXORQ      Z29, Z18, Z18
+	VPXORQ      Z30, Z18, Z18
 	VPSRLDQ     $0x0f, Z17, Z30
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
-	VMOVDQU64   1240(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1162,11 +1238,11 @@ rounds10x48:
 	VAESENC     Z31, Z7, Z7
 	VPSLLDQ     $0x01, Z17, Z19
 	VPXORQ      Z30, Z19, Z19
-	VPSRLDQ     $0x0e, Z16, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSRLDQ     $0x0e, Z16, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z16, Z20
-	VPXORQ      Z29, Z20, Z20
-	VMOVDQU64   1304(R8), Z31
+	VPXORQ      Z30, Z20, Z20
+	VMOVDQU64   576(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1179,9 +1255,9 @@ rounds10x48:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z17, Z21
 	VPXORQ      Z30, Z21, Z21
-	VPSRLDQ     $0x0e, Z18, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   1368(R8), Z31
+	VPSRLDQ     $0x0e, Z18, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VMOVDQU64   640(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1191,12 +1267,12 @@ rounds10x48:
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
 	VPSLLDQ     $0x02, Z18, Z22
-	VPXORQ      Z29, Z22, Z22
+	VPXORQ      Z30, Z22, Z22
 	VPSRLDQ     $0x0e, Z19, Z30
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z19, Z23
 	VPXORQ      Z30, Z23, Z23
-	VMOVDQU64   1432(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1205,7 +1281,7 @@ rounds10x48:
 	VAESENC     Z31, Z5, Z5
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
-	VMOVDQU64   1496(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1214,7 +1290,7 @@ rounds10x48:
 	VAESENC     Z31, Z5, Z5
 	VAESENC     Z31, Z6, Z6
 	VAESENC     Z31, Z7, Z7
-	VMOVDQU64   1560(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESENC     Z31, Z0, Z0
 	VAESENC     Z31, Z1, Z1
 	VAESENC     Z31, Z2, Z2
@@ -1302,32 +1378,33 @@ exit6:
 	VZEROUPPER
 	RET
 
-DATA powers0<>+0(SB)/8, $0x0000000000000001
-DATA powers0<>+8(SB)/8, $0x0000000000000087
-DATA powers0<>+16(SB)/8, $0x0000000000000002
-DATA powers0<>+24(SB)/8, $0x0000000000000087
-DATA powers0<>+32(SB)/8, $0x0000000000000004
-DATA powers0<>+40(SB)/8, $0x0000000000000087
-DATA powers0<>+48(SB)/8, $0x0000000000000008
-DATA powers0<>+56(SB)/8, $0x0000000000000087
-GLOBL powers0<>(SB), RODATA|NOPTR, $64
+DATA poly<>+0(SB)/8, $0x0000000000000087
+GLOBL poly<>(SB), RODATA|NOPTR, $8
 
-DATA powers1<>+0(SB)/8, $0x0000000000000010
-DATA powers1<>+8(SB)/8, $0x0000000000000087
-DATA powers1<>+16(SB)/8, $0x0000000000000020
-DATA powers1<>+24(SB)/8, $0x0000000000000087
-DATA powers1<>+32(SB)/8, $0x0000000000000040
-DATA powers1<>+40(SB)/8, $0x0000000000000087
-DATA powers1<>+48(SB)/8, $0x0000000000000080
-DATA powers1<>+56(SB)/8, $0x0000000000000087
-GLOBL powers1<>(SB), RODATA|NOPTR, $64
+DATA powers<>+0(SB)/8, $0x0000000000000001
+DATA powers<>+8(SB)/8, $0x0000000000000087
+DATA powers<>+16(SB)/8, $0x0000000000000002
+DATA powers<>+24(SB)/8, $0x0000000000000087
+DATA powers<>+32(SB)/8, $0x0000000000000004
+DATA powers<>+40(SB)/8, $0x0000000000000087
+DATA powers<>+48(SB)/8, $0x0000000000000008
+DATA powers<>+56(SB)/8, $0x0000000000000087
+DATA powers<>+64(SB)/8, $0x0000000000000010
+DATA powers<>+72(SB)/8, $0x0000000000000087
+DATA powers<>+80(SB)/8, $0x0000000000000020
+DATA powers<>+88(SB)/8, $0x0000000000000087
+DATA powers<>+96(SB)/8, $0x0000000000000040
+DATA powers<>+104(SB)/8, $0x0000000000000087
+DATA powers<>+112(SB)/8, $0x0000000000000080
+DATA powers<>+120(SB)/8, $0x0000000000000087
+GLOBL powers<>(SB), RODATA|NOPTR, $128
 
 DATA firstLane<>+0(SB)/8, $0x0000000100000000
 DATA firstLane<>+8(SB)/8, $0x0000000300000002
 GLOBL firstLane<>(SB), RODATA|NOPTR, $16
 
 // func decryptVAES512(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AES, AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
+// Requires: AES, AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
 TEXT ·decryptVAES512(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -1352,7 +1429,10 @@ TEXT ·decryptVAES512(SB), NOSPLIT, $0-72
 	//   K1: quadword 0 of a lane; K2, K3: bytes of the tail
 	//   K4: quadwords of lanes 2 and 3
 	//   K5, K6: dword 0 of a lane, the other three
-	//   K7: dwords 2 and 3 of a lane
+	//   K7: quadwords of lanes 1 and 3
+	TESTQ $0x00000010, mode+40(FP)
+	JNZ   unit59
+
 	// -- arguments
 	MOVQ    sched+0(FP), R8
 	MOVQ    dst+8(FP), DI
@@ -1365,47 +1445,46 @@ TEXT ·decryptVAES512(SB), NOSPLIT, $0-72
 	MOVQ    size+24(FP), R11
 	MOVQ    R11, R10
 	TESTQ   $0x0000000f, R11
-	JZ      whole55
+	JZ      whole60
 	SUBQ    $0x10, R10
 
-whole55:
+whole60:
 	SHRQ  $0x09, R10
 	MOVQ  R10, AX
 	SHLQ  $0x09, AX
 	SUBQ  AX, R11
-	JNZ   split56
+	JNZ   split61
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split56
+	JNZ   split61
 
 	// No tail: the sector's last group prepares the next sector.
 	DECQ R10
 
-split56:
+split61:
 	// -- constants
-	VMOVDQU64    1688(R8), Z27
-	VMOVDQU64    2584(R8), Z28
-	MOVL         $0x00000087, AX
-	VPBROADCASTQ AX, Z26
+	ADDQ         $+1688, R8
+	VMOVDQU64    (R8), Z27
+	VMOVDQU64    896(R8), Z28
+	VPBROADCASTQ poly<>+0(SB), Z26
 	MOVL         $0x00000055, AX
 	KMOVW        AX, K1
 	MOVL         $0x000000f0, AX
 	KMOVW        AX, K4
-	MOVL         $0x00001111, AX
-	KMOVW        AX, K5
-	MOVL         $0x0000eeee, AX
-	KMOVW        AX, K6
-	MOVL         $0x0000cccc, AX
+	MOVL         $0x000000cc, AX
 	KMOVW        AX, K7
+	MOVL         $0x00001111, DX
+	KMOVW        DX, K5
+	KNOTW        K5, K6
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume58
+	JNZ   resume63
 	MOVQ  R9, AX
 
-again57:
+again62:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit60
+	JNZ   explicit65
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -1415,109 +1494,109 @@ again57:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready62
+	JMP            ready67
 
-explicit60:
+explicit65:
 	CMPQ        AX, $0x04
-	JCC         full61
+	JCC         full66
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready62
+	JMP         ready67
 
-full61:
+full66:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready62:
-	VPXORQ  2648(R8), Z25, Z25
+ready67:
+	VPXORQ  960(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x64
-	JEQ     rounds12x63
-	VAESENC 2712(R8), Z25, Z25
-	VAESENC 2776(R8), Z25, Z25
+	JCS     rounds10x69
+	JEQ     rounds12x68
+	VAESENC 1024(R8), Z25, Z25
+	VAESENC 1088(R8), Z25, Z25
 
-rounds12x63:
-	VAESENC 2840(R8), Z25, Z25
-	VAESENC 2904(R8), Z25, Z25
+rounds12x68:
+	VAESENC 1152(R8), Z25, Z25
+	VAESENC 1216(R8), Z25, Z25
 
-rounds10x64:
-	VAESENC     2968(R8), Z25, Z25
-	VAESENC     3032(R8), Z25, Z25
-	VAESENC     3096(R8), Z25, Z25
-	VAESENC     3160(R8), Z25, Z25
-	VAESENC     3224(R8), Z25, Z25
-	VAESENC     3288(R8), Z25, Z25
-	VAESENC     3352(R8), Z25, Z25
-	VAESENC     3416(R8), Z25, Z25
-	VAESENC     3480(R8), Z25, Z25
-	VAESENCLAST 3544(R8), Z25, Z25
+rounds10x69:
+	VAESENC     1280(R8), Z25, Z25
+	VAESENC     1344(R8), Z25, Z25
+	VAESENC     1408(R8), Z25, Z25
+	VAESENC     1472(R8), Z25, Z25
+	VAESENC     1536(R8), Z25, Z25
+	VAESENC     1600(R8), Z25, Z25
+	VAESENC     1664(R8), Z25, Z25
+	VAESENC     1728(R8), Z25, Z25
+	VAESENC     1792(R8), Z25, Z25
+	VAESENCLAST 1856(R8), Z25, Z25
 	TESTQ       R12, R12
-	JNZ         filled59
+	JNZ         filled64
 	VMOVDQA64   Z25, Z24
 	MOVQ        $0x00000004, R12
 	LEAQ        -4(R9), AX
 	TESTQ       AX, AX
-	JGT         again57
-	JMP         filled59
+	JGT         again62
+	JMP         filled64
 
-resume58:
+resume63:
 	VMOVDQU64 (R13), X24
 	MOVQ      $0x00000001, R12
 
-filled59:
+filled64:
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
-	VPCLMULQDQ $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers0<>+0(SB), Z29, Z8
-	VPCLMULQDQ $0x11, powers0<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+0(SB), Z29, Z8
+	VPCLMULQDQ $0x11, powers<>+0(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z8
-	VPCLMULQDQ $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers1<>+0(SB), Z29, Z9
-	VPCLMULQDQ $0x11, powers1<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+64(SB), Z29, Z9
+	VPCLMULQDQ $0x11, powers<>+64(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z9
-	VPSRLDQ    $0x0f, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0f, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z8, Z10
-	VPXORQ     Z29, Z10, Z10
+	VPXORQ     Z30, Z10, Z10
 	VPSRLDQ    $0x0f, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z9, Z11
 	VPXORQ     Z30, Z11, Z11
-	VPSRLDQ    $0x0e, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z8, Z12
-	VPXORQ     Z29, Z12, Z12
+	VPXORQ     Z30, Z12, Z12
 	VPSRLDQ    $0x0e, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z9, Z13
 	VPXORQ     Z30, Z13, Z13
-	VPSRLDQ    $0x0e, Z10, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z10, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z10, Z14
-	VPXORQ     Z29, Z14, Z14
+	VPXORQ     Z30, Z14, Z14
 	VPSRLDQ    $0x0e, Z11, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z11, Z15
 	VPXORQ     Z30, Z15, Z15
 
 	// -- a sector
-sector49:
+sector53:
 	DECQ      R12
-	JNZ       have65
+	JNZ       have70
 	VMOVDQA64 Z25, Z24
 	MOVQ      $0x00000004, R12
 	LEAQ      -5(R9), AX
 	TESTQ     AX, AX
-	JLE       have65
+	JLE       have70
 
 	// -- tweaks of the batch after the next
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit66
+	JNZ   explicit71
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -1527,55 +1606,55 @@ sector49:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready68
+	JMP            ready73
 
-explicit66:
+explicit71:
 	CMPQ        AX, $0x04
-	JCC         full67
+	JCC         full72
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready68
+	JMP         ready73
 
-full67:
+full72:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready68:
-	VPXORQ  2648(R8), Z25, Z25
+ready73:
+	VPXORQ  960(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x70
-	JEQ     rounds12x69
-	VAESENC 2712(R8), Z25, Z25
-	VAESENC 2776(R8), Z25, Z25
+	JCS     rounds10x75
+	JEQ     rounds12x74
+	VAESENC 1024(R8), Z25, Z25
+	VAESENC 1088(R8), Z25, Z25
 
-rounds12x69:
-	VAESENC 2840(R8), Z25, Z25
-	VAESENC 2904(R8), Z25, Z25
+rounds12x74:
+	VAESENC 1152(R8), Z25, Z25
+	VAESENC 1216(R8), Z25, Z25
 
-rounds10x70:
-	VAESENC     2968(R8), Z25, Z25
-	VAESENC     3032(R8), Z25, Z25
-	VAESENC     3096(R8), Z25, Z25
-	VAESENC     3160(R8), Z25, Z25
-	VAESENC     3224(R8), Z25, Z25
-	VAESENC     3288(R8), Z25, Z25
-	VAESENC     3352(R8), Z25, Z25
-	VAESENC     3416(R8), Z25, Z25
-	VAESENC     3480(R8), Z25, Z25
-	VAESENCLAST 3544(R8), Z25, Z25
+rounds10x75:
+	VAESENC     1280(R8), Z25, Z25
+	VAESENC     1344(R8), Z25, Z25
+	VAESENC     1408(R8), Z25, Z25
+	VAESENC     1472(R8), Z25, Z25
+	VAESENC     1536(R8), Z25, Z25
+	VAESENC     1600(R8), Z25, Z25
+	VAESENC     1664(R8), Z25, Z25
+	VAESENC     1728(R8), Z25, Z25
+	VAESENC     1792(R8), Z25, Z25
+	VAESENCLAST 1856(R8), Z25, Z25
 
-have65:
+have70:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups51
+	JZ    noGroups55
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more50:
+more54:
 	VMOVDQU64  (SI), Z0
 	VPTERNLOGQ $0x96, Z27, Z8, Z0
 	VMOVDQU64  64(SI), Z1
@@ -1594,9 +1673,9 @@ more50:
 	VPTERNLOGQ $0x96, Z27, Z15, Z7
 	ADDQ       $+512, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x72
-	JEQ        rounds12x71
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x77
+	JEQ        rounds12x76
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
@@ -1605,7 +1684,7 @@ more50:
 	VAESDEC    Z31, Z5, Z5
 	VAESDEC    Z31, Z6, Z6
 	VAESDEC    Z31, Z7, Z7
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
@@ -1615,8 +1694,8 @@ more50:
 	VAESDEC    Z31, Z6, Z6
 	VAESDEC    Z31, Z7, Z7
 
-rounds12x71:
-	VMOVDQU64 1880(R8), Z31
+rounds12x76:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
@@ -1625,7 +1704,7 @@ rounds12x71:
 	VAESDEC   Z31, Z5, Z5
 	VAESDEC   Z31, Z6, Z6
 	VAESDEC   Z31, Z7, Z7
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
@@ -1635,8 +1714,8 @@ rounds12x71:
 	VAESDEC   Z31, Z6, Z6
 	VAESDEC   Z31, Z7, Z7
 
-rounds10x72:
-	VMOVDQU64   2008(R8), Z31
+rounds10x77:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1650,7 +1729,7 @@ rounds10x72:
 	VPSHUFD.Z   $0x90, Z8, K6, Z16
 	VPXORQ      Z29, Z16, Z16
 	VPSHUFD.Z   $0x03, Z9, K5, Z30
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1664,7 +1743,7 @@ rounds10x72:
 	VPXORQ      Z30, Z17, Z17
 	VPSHUFD.Z   $0x03, Z10, K5, Z29
 	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1679,7 +1758,7 @@ rounds10x72:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSHUFD.Z   $0x90, Z11, K6, Z19
 	VPXORQ      Z30, Z19, Z19
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1693,7 +1772,7 @@ rounds10x72:
 	VPSHUFD.Z   $0x90, Z12, K6, Z20
 	VPXORQ      Z29, Z20, Z20
 	VPSHUFD.Z   $0x03, Z13, K5, Z30
-	VMOVDQU64   2264(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1707,7 +1786,7 @@ rounds10x72:
 	VPXORQ      Z30, Z21, Z21
 	VPSHUFD.Z   $0x03, Z14, K5, Z29
 	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   2328(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1722,7 +1801,7 @@ rounds10x72:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSHUFD.Z   $0x90, Z15, K6, Z23
 	VPXORQ      Z30, Z23, Z23
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1731,7 +1810,7 @@ rounds10x72:
 	VAESDEC     Z31, Z5, Z5
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1740,7 +1819,7 @@ rounds10x72:
 	VAESDEC     Z31, Z5, Z5
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1783,11 +1862,11 @@ rounds10x72:
 	VMOVDQA64   Z23, Z15
 	ADDQ        $+512, DI
 	DECQ        CX
-	JNZ         more50
+	JNZ         more54
 
-noGroups51:
+noGroups55:
 	TESTQ R11, R11
-	JZ    last52
+	JZ    last56
 
 	// -- the tail
 	MOVQ R11, CX
@@ -1795,7 +1874,7 @@ noGroups51:
 	MOVQ R11, AX
 	SUBQ CX, AX
 	CMPQ AX, $+256
-	JLS  fits73
+	JLS  fits78
 
 	// -- half a group
 	VMOVDQU64  (SI), Z0
@@ -1808,73 +1887,73 @@ noGroups51:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	ADDQ       $+256, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x77
-	JEQ        rounds12x76
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x82
+	JEQ        rounds12x81
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
 
-rounds12x76:
-	VMOVDQU64 1880(R8), Z31
+rounds12x81:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
 
-rounds10x77:
-	VMOVDQU64   2008(R8), Z31
+rounds10x82:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2264(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2328(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -1898,14 +1977,16 @@ rounds10x77:
 	ADDQ        $+256, DI
 	SUBQ        $+256, AX
 
-fits73:
+fits78:
 	// -- one masked pass
-	CMPQ         AX, $+64
-	JLS          pass1v78
-	CMPQ         AX, $+128
-	JLS          pass2v79
-	CMPQ         AX, $+192
-	JLS          pass3v80
+	CMPQ AX, $+64
+	JLS  pass1v83
+	CMPQ AX, $+128
+	JLS  pass2v84
+	CMPQ AX, $+192
+	JLS  pass3v85
+
+pass4v86:
 	SUBQ         $0xc0, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -1915,23 +1996,23 @@ fits73:
 	VMOVDQU64    128(SI), Z2
 	VMOVDQU8.Z   192(SI), K2, Z3
 	TESTQ        CX, CX
-	JZ           nosteal81
+	JZ           nosteal87
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	KSHIFTRQ     $0x10, K2, K3
 	KANDNQ       K2, K3, K3
 	VSHUFI64X2   $0x00, Z6, Z6, Z6
 	VMOVDQU8     Z6, K3, Z11
 
-nosteal81:
+nosteal87:
 	VPTERNLOGQ $0x96, Z27, Z8, Z0
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z9, Z1
@@ -1941,73 +2022,73 @@ nosteal81:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x83
-	JEQ        rounds12x82
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x89
+	JEQ        rounds12x88
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
 
-rounds12x82:
-	VMOVDQU64 1880(R8), Z31
+rounds12x88:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
 
-rounds10x83:
-	VMOVDQU64   2008(R8), Z31
+rounds10x89:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2264(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2328(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2023,10 +2104,10 @@ rounds10x83:
 	LEAQ        192(SI)(AX*1), SI
 	LEAQ        192(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal74
-	JMP         done75
+	JNZ         steal79
+	JMP         done80
 
-pass3v80:
+pass3v85:
 	SUBQ         $0x80, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -2036,23 +2117,23 @@ pass3v80:
 	VMOVDQU8.Z   128(SI), K2, Z3
 	VMOVDQA64    Z10, Z11
 	TESTQ        CX, CX
-	JZ           nosteal84
+	JZ           nosteal90
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	KSHIFTRQ     $0x10, K2, K3
 	KANDNQ       K2, K3, K3
 	VSHUFI64X2   $0x00, Z6, Z6, Z6
 	VMOVDQU8     Z6, K3, Z11
 
-nosteal84:
+nosteal90:
 	VPTERNLOGQ $0x96, Z27, Z8, Z1
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z9, Z2
@@ -2060,61 +2141,61 @@ nosteal84:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x86
-	JEQ        rounds12x85
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x92
+	JEQ        rounds12x91
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
 
-rounds12x85:
-	VMOVDQU64 1880(R8), Z31
+rounds12x91:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
 
-rounds10x86:
-	VMOVDQU64   2008(R8), Z31
+rounds10x92:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2264(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2328(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
@@ -2127,10 +2208,10 @@ rounds10x86:
 	LEAQ        128(SI)(AX*1), SI
 	LEAQ        128(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal74
-	JMP         done75
+	JNZ         steal79
+	JMP         done80
 
-pass2v79:
+pass2v84:
 	SUBQ         $0x40, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -2139,71 +2220,71 @@ pass2v79:
 	VMOVDQU8.Z   64(SI), K2, Z3
 	VMOVDQA64    Z9, Z11
 	TESTQ        CX, CX
-	JZ           nosteal87
+	JZ           nosteal93
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	KSHIFTRQ     $0x10, K2, K3
 	KANDNQ       K2, K3, K3
 	VSHUFI64X2   $0x00, Z6, Z6, Z6
 	VMOVDQU8     Z6, K3, Z11
 
-nosteal87:
+nosteal93:
 	VPTERNLOGQ $0x96, Z27, Z8, Z2
 	VPXORQ     Z28, Z8, Z8
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x89
-	JEQ        rounds12x88
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x95
+	JEQ        rounds12x94
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z2, Z2
 	VAESDEC    Z31, Z3, Z3
 
-rounds12x88:
-	VMOVDQU64 1880(R8), Z31
+rounds12x94:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z2, Z2
 	VAESDEC   Z31, Z3, Z3
 
-rounds10x89:
-	VMOVDQU64   2008(R8), Z31
+rounds10x95:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2264(R8), Z31
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2328(R8), Z31
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z2, Z2
 	VAESDEC     Z31, Z3, Z3
 	VAESDECLAST Z8, Z2, Z2
@@ -2213,10 +2294,10 @@ rounds10x89:
 	LEAQ        64(SI)(AX*1), SI
 	LEAQ        64(DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal74
-	JMP         done75
+	JNZ         steal79
+	JMP         done80
 
-pass1v78:
+pass1v83:
 	SUBQ         $0x00, AX
 	MOVQ         $-1, DX
 	BZHIQ        AX, DX, DX
@@ -2224,67 +2305,54 @@ pass1v78:
 	VMOVDQU8.Z   (SI), K2, Z3
 	VMOVDQA64    Z8, Z11
 	TESTQ        CX, CX
-	JZ           nosteal90
+	JZ           nosteal96
 	LEAQ         -16(AX), DX
 	SHRQ         $0x02, DX
 	VPBROADCASTD DX, X5
 	VPADDD       firstLane<>+0(SB), X5, X5
 	VPERMD       Z11, Z5, Z4
-	VPSRLQ       $0x3f, X4, X7
-	VPADDQ       X4, X4, X6
-	VPCLMULQDQ   $0x01, X26, X7, X29
-	VPSHUFD.Z    $0x44, X7, K7, X7
+	VPCLMULQDQ   $0x01, powers<>+16(SB), X4, X7
+	VPCLMULQDQ   $0x00, powers<>+16(SB), X4, X6
+	VPCLMULQDQ   $0x11, powers<>+16(SB), X7, X29
+	VPSLLDQ      $0x08, X7, X7
 	VPTERNLOGQ   $0x96, X7, X29, X6
 	KSHIFTRQ     $0x10, K2, K3
 	KANDNQ       K2, K3, K3
 	VSHUFI64X2   $0x00, Z6, Z6, Z6
 	VMOVDQU8     Z6, K3, Z11
 
-nosteal90:
+nosteal96:
 	VPTERNLOGQ $0x96, Z27, Z11, Z3
 	VPXORQ     Z28, Z11, Z11
 	CMPQ       BX, $0x0c
-	JCS        rounds10x92
-	JEQ        rounds12x91
-	VMOVDQU64  1752(R8), Z31
-	VAESDEC    Z31, Z3, Z3
-	VMOVDQU64  1816(R8), Z31
-	VAESDEC    Z31, Z3, Z3
+	JCS        rounds10x98
+	JEQ        rounds12x97
+	VAESDEC    64(R8), Z3, Z3
+	VAESDEC    128(R8), Z3, Z3
 
-rounds12x91:
-	VMOVDQU64 1880(R8), Z31
-	VAESDEC   Z31, Z3, Z3
-	VMOVDQU64 1944(R8), Z31
-	VAESDEC   Z31, Z3, Z3
+rounds12x97:
+	VAESDEC 192(R8), Z3, Z3
+	VAESDEC 256(R8), Z3, Z3
 
-rounds10x92:
-	VMOVDQU64   2008(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2072(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2136(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2200(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2264(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2328(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2392(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2456(R8), Z31
-	VAESDEC     Z31, Z3, Z3
-	VMOVDQU64   2520(R8), Z31
-	VAESDEC     Z31, Z3, Z3
+rounds10x98:
+	VAESDEC     320(R8), Z3, Z3
+	VAESDEC     384(R8), Z3, Z3
+	VAESDEC     448(R8), Z3, Z3
+	VAESDEC     512(R8), Z3, Z3
+	VAESDEC     576(R8), Z3, Z3
+	VAESDEC     640(R8), Z3, Z3
+	VAESDEC     704(R8), Z3, Z3
+	VAESDEC     768(R8), Z3, Z3
+	VAESDEC     832(R8), Z3, Z3
 	VAESDECLAST Z11, Z3, Z3
 	VMOVDQU8    Z3, K2, (DI)
 	LEAQ        (SI)(AX*1), SI
 	LEAQ        (DI)(AX*1), DI
 	TESTQ       CX, CX
-	JNZ         steal74
-	JMP         done75
+	JNZ         steal79
+	JMP         done80
 
-steal74:
+steal79:
 	// -- ciphertext stealing: the joined block
 	VPERMD    Z3, Z5, Z6
 	MOVQ      $-1, DX
@@ -2298,86 +2366,171 @@ steal74:
 	VPTERNLOGQ $0x96, X27, X4, X7
 	VPXORQ     X28, X4, X4
 	CMPQ       BX, $0x0c
-	JCS        rounds10x94
-	JEQ        rounds12x93
-	VMOVDQU64  256(R8), X31
-	VAESDEC    X31, X7, X7
-	VMOVDQU64  272(R8), X31
-	VAESDEC    X31, X7, X7
+	JCS        rounds10x100
+	JEQ        rounds12x99
+	VAESDEC    64(R8), X7, X7
+	VAESDEC    128(R8), X7, X7
 
-rounds12x93:
-	VMOVDQU64 288(R8), X31
-	VAESDEC   X31, X7, X7
-	VMOVDQU64 304(R8), X31
-	VAESDEC   X31, X7, X7
+rounds12x99:
+	VAESDEC 192(R8), X7, X7
+	VAESDEC 256(R8), X7, X7
 
-rounds10x94:
-	VMOVDQU64   320(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   336(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   352(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   368(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   384(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   400(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   416(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   432(R8), X31
-	VAESDEC     X31, X7, X7
-	VMOVDQU64   448(R8), X31
-	VAESDEC     X31, X7, X7
+rounds10x100:
+	VAESDEC     320(R8), X7, X7
+	VAESDEC     384(R8), X7, X7
+	VAESDEC     448(R8), X7, X7
+	VAESDEC     512(R8), X7, X7
+	VAESDEC     576(R8), X7, X7
+	VAESDEC     640(R8), X7, X7
+	VAESDEC     704(R8), X7, X7
+	VAESDEC     768(R8), X7, X7
+	VAESDEC     832(R8), X7, X7
 	VAESDECLAST X4, X7, X7
 	VMOVDQU64   X7, -16(DI)
 
-done75:
+done80:
 	DECQ       R9
-	JZ         exit54
+	JZ         exit58
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
-	VPCLMULQDQ $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers0<>+0(SB), Z29, Z8
-	VPCLMULQDQ $0x11, powers0<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+0(SB), Z29, Z8
+	VPCLMULQDQ $0x11, powers<>+0(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z8
-	VPCLMULQDQ $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ $0x00, powers1<>+0(SB), Z29, Z9
-	VPCLMULQDQ $0x11, powers1<>+0(SB), Z30, Z10
+	VPCLMULQDQ $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ $0x00, powers<>+64(SB), Z29, Z9
+	VPCLMULQDQ $0x11, powers<>+64(SB), Z30, Z10
 	VPSLLDQ    $0x08, Z30, Z30
 	VPTERNLOGQ $0x96, Z30, Z10, Z9
-	VPSRLDQ    $0x0f, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0f, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z8, Z10
-	VPXORQ     Z29, Z10, Z10
+	VPXORQ     Z30, Z10, Z10
 	VPSRLDQ    $0x0f, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x01, Z9, Z11
 	VPXORQ     Z30, Z11, Z11
-	VPSRLDQ    $0x0e, Z8, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z8, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z8, Z12
-	VPXORQ     Z29, Z12, Z12
+	VPXORQ     Z30, Z12, Z12
 	VPSRLDQ    $0x0e, Z9, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z9, Z13
 	VPXORQ     Z30, Z13, Z13
-	VPSRLDQ    $0x0e, Z10, Z29
-	VPCLMULQDQ $0x00, Z26, Z29, Z29
+	VPSRLDQ    $0x0e, Z10, Z30
+	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z10, Z14
-	VPXORQ     Z29, Z14, Z14
+	VPXORQ     Z30, Z14, Z14
 	VPSRLDQ    $0x0e, Z11, Z30
 	VPCLMULQDQ $0x00, Z26, Z30, Z30
 	VPSLLDQ    $0x02, Z11, Z15
 	VPXORQ     Z30, Z15, Z15
-	JMP        sector49
+	JMP        sector53
+
+unit59:
+	// -- one data unit: arguments and constants
+	MOVQ            tweaks+48(FP), R13
+	MOVQ            sched+0(FP), R8
+	VBROADCASTI64X2 (R13), Z24
+	MOVQ            720(R8), BX
+	ADDQ            $+1688, R8
+	VMOVDQU64       (R8), Z27
+	VMOVDQU64       896(R8), Z28
+	VPBROADCASTQ    poly<>+0(SB), Z26
+	MOVQ            size+24(FP), R11
+	MOVQ            src+16(FP), SI
+	MOVQ            dst+8(FP), DI
+
+	// -- its tweak
+	VPXORQ  960(R8), Z24, Z24
+	CMPQ    BX, $0x0c
+	JCS     rounds10x102
+	JEQ     rounds12x101
+	VAESENC 1024(R8), Z24, Z24
+	VAESENC 1088(R8), Z24, Z24
+
+rounds12x101:
+	VAESENC 1152(R8), Z24, Z24
+	VAESENC 1216(R8), Z24, Z24
+
+rounds10x102:
+	VAESENC     1280(R8), Z24, Z24
+	VAESENC     1344(R8), Z24, Z24
+	VAESENC     1408(R8), Z24, Z24
+	VAESENC     1472(R8), Z24, Z24
+	VAESENC     1536(R8), Z24, Z24
+	VAESENC     1600(R8), Z24, Z24
+	VAESENC     1664(R8), Z24, Z24
+	VAESENC     1728(R8), Z24, Z24
+	VAESENC     1792(R8), Z24, Z24
+	VAESENCLAST 1856(R8), Z24, Z24
+	MOVQ        R11, CX
+	ANDQ        $0x0f, CX
+	MOVQ        R11, AX
+	SUBQ        CX, AX
+	MOVL        $0x00000001, R9
+	VPCLMULQDQ  $0x01, powers<>+0(SB), Z24, Z29
+	VPCLMULQDQ  $0x00, powers<>+0(SB), Z24, Z8
+	VPCLMULQDQ  $0x11, powers<>+0(SB), Z29, Z10
+	VPSLLDQ     $0x08, Z29, Z29
+	VPTERNLOGQ  $0x96, Z29, Z10, Z8
+	CMPQ        AX, $+64
+	JLS         pass1v83
+	VPCLMULQDQ  $0x01, powers<>+64(SB), Z24, Z30
+	VPCLMULQDQ  $0x00, powers<>+64(SB), Z24, Z9
+	VPCLMULQDQ  $0x11, powers<>+64(SB), Z30, Z10
+	VPSLLDQ     $0x08, Z30, Z30
+	VPTERNLOGQ  $0x96, Z30, Z10, Z9
+	CMPQ        AX, $+128
+	JLS         pass2v84
+	VPSRLDQ     $0x0f, Z8, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x01, Z8, Z10
+	VPXORQ      Z29, Z10, Z10
+	CMPQ        AX, $+192
+	JLS         pass3v85
+	VPSRLDQ     $0x0f, Z9, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x01, Z9, Z11
+	VPXORQ      Z30, Z11, Z11
+	CMPQ        AX, $+256
+	JLS         pass4v86
+	VPSRLDQ     $0x0e, Z8, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x02, Z8, Z12
+	VPXORQ      Z29, Z12, Z12
+	VPSRLDQ     $0x0e, Z9, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x02, Z9, Z13
+	VPXORQ      Z30, Z13, Z13
+	VPSRLDQ     $0x0e, Z10, Z29
+	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSLLDQ     $0x02, Z10, Z14
+	VPXORQ      Z29, Z14, Z14
+	VPSRLDQ     $0x0e, Z11, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VPSLLDQ     $0x02, Z11, Z15
+	VPXORQ      Z30, Z15, Z15
+
+	// -- more than a pass: groups, and 1 to groupBytes left for the tail
+	MOVL  $0x00001111, DX
+	KMOVW DX, K5
+	KNOTW K5, K6
+	LEAQ  -1(AX), CX
+	SHRQ  $0x09, CX
+	MOVQ  CX, R10
+	SHLQ  $0x09, R10
+	SUBQ  R10, R11
+	TESTQ CX, CX
+	JZ    noGroups55
+	JMP   more54
 	PCALIGN $0x40
 
-last52:
+last56:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save53
+	JNZ   save57
 
 	// -- the last group of a sector without a tail
 	VMOVDQU64  (SI), Z0
@@ -2398,9 +2551,9 @@ last52:
 	VPTERNLOGQ $0x96, Z27, Z15, Z7
 	ADDQ       $+512, SI
 	CMPQ       BX, $0x0c
-	JCS        rounds10x96
-	JEQ        rounds12x95
-	VMOVDQU64  1752(R8), Z31
+	JCS        rounds10x104
+	JEQ        rounds12x103
+	VMOVDQU64  64(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
@@ -2409,7 +2562,7 @@ last52:
 	VAESDEC    Z31, Z5, Z5
 	VAESDEC    Z31, Z6, Z6
 	VAESDEC    Z31, Z7, Z7
-	VMOVDQU64  1816(R8), Z31
+	VMOVDQU64  128(R8), Z31
 	VAESDEC    Z31, Z0, Z0
 	VAESDEC    Z31, Z1, Z1
 	VAESDEC    Z31, Z2, Z2
@@ -2419,8 +2572,8 @@ last52:
 	VAESDEC    Z31, Z6, Z6
 	VAESDEC    Z31, Z7, Z7
 
-rounds12x95:
-	VMOVDQU64 1880(R8), Z31
+rounds12x103:
+	VMOVDQU64 192(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
@@ -2429,7 +2582,7 @@ rounds12x95:
 	VAESDEC   Z31, Z5, Z5
 	VAESDEC   Z31, Z6, Z6
 	VAESDEC   Z31, Z7, Z7
-	VMOVDQU64 1944(R8), Z31
+	VMOVDQU64 256(R8), Z31
 	VAESDEC   Z31, Z0, Z0
 	VAESDEC   Z31, Z1, Z1
 	VAESDEC   Z31, Z2, Z2
@@ -2439,8 +2592,8 @@ rounds12x95:
 	VAESDEC   Z31, Z6, Z6
 	VAESDEC   Z31, Z7, Z7
 
-rounds10x96:
-	VMOVDQU64   2008(R8), Z31
+rounds10x104:
+	VMOVDQU64   320(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2451,11 +2604,11 @@ rounds10x96:
 	VAESDEC     Z31, Z7, Z7
 	VSHUFI64X2  $0x00, Z24, Z24, Z29
 	VALIGNQ     $0x02, Z24, Z24, Z24
-	VPCLMULQDQ  $0x01, powers0<>+0(SB), Z29, Z30
-	VPCLMULQDQ  $0x00, powers0<>+0(SB), Z29, Z16
-	VPCLMULQDQ  $0x11, powers0<>+0(SB), Z30, Z18
+	VPCLMULQDQ  $0x01, powers<>+0(SB), Z29, Z30
+	VPCLMULQDQ  $0x00, powers<>+0(SB), Z29, Z16
+	VPCLMULQDQ  $0x11, powers<>+0(SB), Z30, Z18
 	VPSLLDQ     $0x08, Z30, Z30
-	VMOVDQU64   2072(R8), Z31
+	VMOVDQU64   384(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2465,12 +2618,12 @@ rounds10x96:
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
 	VPTERNLOGQ  $0x96, Z30, Z18, Z16
-	VPCLMULQDQ  $0x01, powers1<>+0(SB), Z29, Z30
-	VPCLMULQDQ  $0x00, powers1<>+0(SB), Z29, Z17
-	VPCLMULQDQ  $0x11, powers1<>+0(SB), Z30, Z18
+	VPCLMULQDQ  $0x01, powers<>+64(SB), Z29, Z30
+	VPCLMULQDQ  $0x00, powers<>+64(SB), Z29, Z17
+	VPCLMULQDQ  $0x11, powers<>+64(SB), Z30, Z18
 	VPSLLDQ     $0x08, Z30, Z30
 	VPTERNLOGQ  $0x96, Z30, Z18, Z17
-	VMOVDQU64   2136(R8), Z31
+	VMOVDQU64   448(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2479,13 +2632,13 @@ rounds10x96:
 	VAESDEC     Z31, Z5, Z5
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
-	VPSRLDQ     $0x0f, Z16, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSRLDQ     $0x0f, Z16, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x01, Z16, Z18
-	VPXORQ      Z29, Z18, Z18
+	VPXORQ      Z30, Z18, Z18
 	VPSRLDQ     $0x0f, Z17, Z30
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
-	VMOVDQU64   2200(R8), Z31
+	VMOVDQU64   512(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2496,11 +2649,11 @@ rounds10x96:
 	VAESDEC     Z31, Z7, Z7
 	VPSLLDQ     $0x01, Z17, Z19
 	VPXORQ      Z30, Z19, Z19
-	VPSRLDQ     $0x0e, Z16, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
+	VPSRLDQ     $0x0e, Z16, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z16, Z20
-	VPXORQ      Z29, Z20, Z20
-	VMOVDQU64   2264(R8), Z31
+	VPXORQ      Z30, Z20, Z20
+	VMOVDQU64   576(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2513,9 +2666,9 @@ rounds10x96:
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z17, Z21
 	VPXORQ      Z30, Z21, Z21
-	VPSRLDQ     $0x0e, Z18, Z29
-	VPCLMULQDQ  $0x00, Z26, Z29, Z29
-	VMOVDQU64   2328(R8), Z31
+	VPSRLDQ     $0x0e, Z18, Z30
+	VPCLMULQDQ  $0x00, Z26, Z30, Z30
+	VMOVDQU64   640(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2525,12 +2678,12 @@ rounds10x96:
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
 	VPSLLDQ     $0x02, Z18, Z22
-	VPXORQ      Z29, Z22, Z22
+	VPXORQ      Z30, Z22, Z22
 	VPSRLDQ     $0x0e, Z19, Z30
 	VPCLMULQDQ  $0x00, Z26, Z30, Z30
 	VPSLLDQ     $0x02, Z19, Z23
 	VPXORQ      Z30, Z23, Z23
-	VMOVDQU64   2392(R8), Z31
+	VMOVDQU64   704(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2539,7 +2692,7 @@ rounds10x96:
 	VAESDEC     Z31, Z5, Z5
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
-	VMOVDQU64   2456(R8), Z31
+	VMOVDQU64   768(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2548,7 +2701,7 @@ rounds10x96:
 	VAESDEC     Z31, Z5, Z5
 	VAESDEC     Z31, Z6, Z6
 	VAESDEC     Z31, Z7, Z7
-	VMOVDQU64   2520(R8), Z31
+	VMOVDQU64   832(R8), Z31
 	VAESDEC     Z31, Z0, Z0
 	VAESDEC     Z31, Z1, Z1
 	VAESDEC     Z31, Z2, Z2
@@ -2591,16 +2744,16 @@ rounds10x96:
 	VMOVDQA64   Z23, Z15
 	ADDQ        $+512, DI
 	DECQ        R9
-	JNZ         sector49
-	JMP         exit54
+	JNZ         sector53
+	JMP         exit58
 
-save53:
+save57:
 	// -- the tweak that follows, for the call that continues
 	MOVQ      tweaks+48(FP), AX
 	VMOVDQU64 X8, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit54:
+exit58:
 	VPXOR  X0, X0, X0
 	VPXOR  X1, X1, X1
 	VPXOR  X2, X2, X2

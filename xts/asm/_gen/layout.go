@@ -34,4 +34,6 @@ const (
 	modeExplicit = 1 << iota // tweaks come from memory, 16 bytes a sector
 	modeResume               // the tweak at tweaks is encrypted already
 	modeSave                 // store the encrypted tweak that follows at tweaks
+	_
+	modeUnit // one unit under one tweak: modeExplicit, n is 1, no modeResume or modeSave
 )

@@ -46,6 +46,12 @@ type kernel interface {
 	wipe()                     // clear every vector register that was used
 }
 
+// unitKernel is a kernel with an entry of its own for calls with modeUnit, whose
+// whole time for a short unit is that of one tweak, one pass and the call.
+type unitKernel interface {
+	unit(dec bool, entry, more, tail operand.LabelRef) // sets up all registers, then jumps into the walk
+}
+
 // xtsKernels writes a level's two functions.
 func xtsKernels(e *emitter, k kernel) {
 	walk(e, k, false)
@@ -74,6 +80,12 @@ func walk(e *emitter, k kernel, dec bool) {
 
 	sector, more, noGroups := e.label("sector"), e.label("more"), e.label("noGroups")
 	last, save, exit := e.label("last"), e.label("save"), e.label("exit")
+	u, direct := k.(unitKernel)
+	unit := e.label("unit")
+	if direct {
+		e.TESTQ(operand.U32(modeUnit), e.argAddr("mode"))
+		e.JNZ(unit)
+	}
 	walkArguments(e, k)
 	k.setup(dec)
 	k.first()
@@ -100,6 +112,10 @@ func walk(e *emitter, k kernel, dec bool) {
 	e.JZ(exit)
 	k.take()
 	e.JMP(sector)
+
+	if direct {
+		u.unit(dec, unit, more, noGroups)
+	}
 
 	e.align(codeAlign)
 	e.place(last)
