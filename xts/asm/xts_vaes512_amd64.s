@@ -63,7 +63,7 @@ whole8:
 
 split9:
 	// -- constants
-	ADDQ         $+728, R8
+	ADDQ         $+768, R8
 	VMOVDQU64    (R8), Z27
 	VMOVDQU64    896(R8), Z28
 	VPBROADCASTQ poly<>+0(SB), Z26
@@ -1024,7 +1024,7 @@ unit7:
 	MOVQ            sched+0(FP), R8
 	VBROADCASTI64X2 (R13), Z24
 	MOVQ            720(R8), BX
-	ADDQ            $+728, R8
+	ADDQ            $+768, R8
 	VMOVDQU64       (R8), Z27
 	VMOVDQU64       896(R8), Z28
 	VPBROADCASTQ    poly<>+0(SB), Z26
@@ -1462,7 +1462,7 @@ whole60:
 
 split61:
 	// -- constants
-	ADDQ         $+1688, R8
+	ADDQ         $+1728, R8
 	VMOVDQU64    (R8), Z27
 	VMOVDQU64    896(R8), Z28
 	VPBROADCASTQ poly<>+0(SB), Z26
@@ -2435,7 +2435,7 @@ unit59:
 	MOVQ            sched+0(FP), R8
 	VBROADCASTI64X2 (R13), Z24
 	MOVQ            720(R8), BX
-	ADDQ            $+1688, R8
+	ADDQ            $+1728, R8
 	VMOVDQU64       (R8), Z27
 	VMOVDQU64       896(R8), Z28
 	VPBROADCASTQ    poly<>+0(SB), Z26

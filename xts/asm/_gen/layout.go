@@ -10,9 +10,9 @@ const (
 	tweakKeys  = decKeys + slots*slotBytes
 	roundCount = tweakKeys + slots*slotBytes
 
-	// The same keys, each four times over.
+	// The same keys, each four times over, from a multiple of 64 bytes on.
 	wideSlotBytes = 64
-	wideEncKeys   = roundCount + 8
+	wideEncKeys   = roundCount + 48
 	wideDecKeys   = wideEncKeys + slots*wideSlotBytes
 	wideTweakKeys = wideDecKeys + slots*wideSlotBytes
 )
