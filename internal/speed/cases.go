@@ -84,13 +84,18 @@ func (c Case) Batch() int {
 	return 128 << 10
 }
 
-// NewBody prepares the work of c on batch bytes, or what of it is a whole
-// number of sectors and at least one.
-func (c Case) NewBody(batch int) (Body, error) {
+func (c Case) key() []byte {
 	key := make([]byte, c.KeyBits/4)
 	for i := range key {
 		key[i] = byte(i * 7)
 	}
+	return key
+}
+
+// NewBody prepares the work of c on batch bytes, or what of it is a whole
+// number of sectors and at least one.
+func (c Case) NewBody(batch int) (Body, error) {
+	key := c.key()
 	buf := make([]byte, max(batch/c.Size, 1)*c.Size)
 	if c.Level == XCrypto {
 		call, err := xcryptoCall(key, buf, c)

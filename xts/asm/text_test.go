@@ -78,7 +78,7 @@ func (f function) at(i int) string { return fmt.Sprintf("%s:%d: %s", f.file, f.c
 
 // sseOnly tells whether a function must do without VEX and EVEX encodings.
 func (f function) sseOnly() bool {
-	return strings.Contains(f.name, "AESNI") || f.name == "expandKey" || f.name == "aesLimit128" || strings.HasPrefix(f.file, "cpu")
+	return strings.Contains(f.name, "AESNI") || f.name == "expandKey" || f.name == "aesLimit128" || f.name == "xorLimit128" || strings.HasPrefix(f.file, "cpu")
 }
 
 // SSE instructions with memory operands want them aligned to 16 bytes, which

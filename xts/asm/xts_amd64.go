@@ -243,6 +243,27 @@ func PortLimit(width, rounds, iterations int) (blocks int) {
 	return iterations * inFlight * width / 128
 }
 
+// Xor inverts every bit of p in place by vectors of 128, 256 or 512 bits, with
+// the prefetching of the kernels: the least that work in place on memory costs.
+// len(p) is a multiple of 512. It returns false for a width that can't run here.
+// It can't be preempted: 128 KiB out of memory last some 10 µs.
+func Xor(width int, p []byte) bool {
+	n := uint64(len(p) / 512)
+	switch {
+	case n == 0:
+		return false
+	case width == 128:
+		xorLimit128(&p[0], n)
+	case width == 256 && thisProcessor().missing(VAESAVX2) == "":
+		xorLimit256(&p[0], n)
+	case width == 512 && supported(VAES512) == nil:
+		xorLimit512(&p[0], n)
+	default:
+		return false
+	}
+	return true
+}
+
 // AddChain does n additions, rounded up to a multiple of 64, of which each
 // needs the one before: n clock cycles, to calibrate the clock with.
 func AddChain(n int) {

@@ -341,6 +341,9 @@ const firstShare, lastShare = firstOfAll, 10
 // vectors does n vectors from src to dst, with others among the rounds, and
 // then renames the tweaks.
 func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.VecPhysical) {
+	if n == perGroup {
+		k.prefetch(src, n*k.bytes())
+	}
 	for i := range n {
 		k.VMOVDQU64(at(src, i*k.bytes()), k.data(i))
 		k.VPTERNLOGQ(operand.U8(xor3), k.firstKey(), k.tweak(i), k.data(i))
