@@ -26,68 +26,48 @@ TEXT ·encryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole8
-	SUBQ    $0x10, R10
 
-whole8:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split9
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split9
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split9:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume10
+	JNZ   resume8
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit12
+	JNZ   explicit10
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready13
+	JMP   ready11
 
-explicit12:
+explicit10:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready13:
+ready11:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x15
-	JEQ    rounds12x14
+	JCS    rounds10x13
+	JEQ    rounds12x12
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x14:
+rounds12x12:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x15:
+rounds10x13:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -137,9 +117,9 @@ rounds10x15:
 	MOVO       X7, X8
 	PADDQ      X8, X8
 	PXOR       X13, X8
-	JMP        ready11
+	JMP        ready9
 
-resume10:
+resume8:
 	MOVOU  (R13), X9
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
@@ -171,7 +151,29 @@ resume10:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready11:
+ready9:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole14
+	SUBQ  $0x10, R10
+
+whole14:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split15
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split15
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split15:
 	// -- a sector
 sector1:
 	CMPQ R9, $0x01
@@ -1034,68 +1036,48 @@ TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole51
-	SUBQ    $0x10, R10
 
-whole51:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split52
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split52
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split52:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume53
+	JNZ   resume51
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit55
+	JNZ   explicit53
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready56
+	JMP   ready54
 
-explicit55:
+explicit53:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready56:
+ready54:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x58
-	JEQ    rounds12x57
+	JCS    rounds10x56
+	JEQ    rounds12x55
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x57:
+rounds12x55:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x58:
+rounds10x56:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1145,9 +1127,9 @@ rounds10x58:
 	MOVO       X7, X8
 	PADDQ      X8, X8
 	PXOR       X13, X8
-	JMP        ready54
+	JMP        ready52
 
-resume53:
+resume51:
 	MOVOU  (R13), X9
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
@@ -1179,7 +1161,29 @@ resume53:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready54:
+ready52:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole57
+	SUBQ  $0x10, R10
+
+whole57:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split58
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split58
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split58:
 	// -- a sector
 sector44:
 	CMPQ R9, $0x01

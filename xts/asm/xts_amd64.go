@@ -146,6 +146,14 @@ func (k *XTSKey) DecryptTweaked(dst, src []byte, sectorSize int, tweaks []byte) 
 }
 
 func (k *XTSKey) run(mode uint64, dst, src []byte, size int, first, step uint64) {
+	if n := len(src); n > 0 && n <= k.capBytes() { // alone, since a small run is quick
+		k.call(&dst[0], &src[0], uint64(size), uint64(n)/uint64(size), mode, nil, first, step)
+		return
+	}
+	k.longRun(mode, dst, src, size, first, step)
+}
+
+func (k *XTSKey) longRun(mode uint64, dst, src []byte, size int, first, step uint64) {
 	limit := k.capBytes()
 	if size > limit {
 		for ; len(src) > 0; first += step {

@@ -34,34 +34,14 @@ TEXT ·encryptVAES512(SB), NOSPLIT, $0-72
 	TESTQ $0x00000010, mode+40(FP)
 	JNZ   unit7
 
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole8
-	SUBQ    $0x10, R10
 
-whole8:
-	SHRQ  $0x09, R10
-	MOVQ  R10, AX
-	SHLQ  $0x09, AX
-	SUBQ  AX, R11
-	JNZ   split9
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split9
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split9:
 	// -- constants
 	ADDQ         $+768, R8
 	VMOVDQU64    (R8), Z27
@@ -73,19 +53,16 @@ split9:
 	KMOVW        AX, K4
 	MOVL         $0x000000cc, AX
 	KMOVW        AX, K7
-	MOVL         $0x00001111, DX
-	KMOVW        DX, K5
-	KNOTW        K5, K6
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume11
+	JNZ   resume9
 	MOVQ  R9, AX
 
-again10:
+again8:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit13
+	JNZ   explicit11
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -95,35 +72,35 @@ again10:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready15
+	JMP            ready13
 
-explicit13:
+explicit11:
 	CMPQ        AX, $0x04
-	JCC         full14
+	JCC         full12
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready15
+	JMP         ready13
 
-full14:
+full12:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready15:
+ready13:
 	VPXORQ  1920(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x17
-	JEQ     rounds12x16
+	JCS     rounds10x15
+	JEQ     rounds12x14
 	VAESENC 1984(R8), Z25, Z25
 	VAESENC 2048(R8), Z25, Z25
 
-rounds12x16:
+rounds12x14:
 	VAESENC 2112(R8), Z25, Z25
 	VAESENC 2176(R8), Z25, Z25
 
-rounds10x17:
+rounds10x15:
 	VAESENC     2240(R8), Z25, Z25
 	VAESENC     2304(R8), Z25, Z25
 	VAESENC     2368(R8), Z25, Z25
@@ -135,19 +112,22 @@ rounds10x17:
 	VAESENC     2752(R8), Z25, Z25
 	VAESENCLAST 2816(R8), Z25, Z25
 	TESTQ       R12, R12
-	JNZ         filled12
+	JNZ         filled10
 	VMOVDQA64   Z25, Z24
 	MOVQ        $0x00000004, R12
 	LEAQ        -4(R9), AX
 	TESTQ       AX, AX
-	JGT         again10
-	JMP         filled12
+	JGT         again8
+	JMP         filled10
 
-resume11:
+resume9:
 	VMOVDQU64 (R13), X24
 	MOVQ      $0x00000001, R12
 
-filled12:
+filled10:
+	MOVL       $0x00001111, DX
+	KMOVW      DX, K5
+	KNOTW      K5, K6
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
 	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
@@ -185,6 +165,28 @@ filled12:
 	VPSLLDQ    $0x02, Z11, Z15
 	VPXORQ     Z30, Z15, Z15
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole16
+	SUBQ  $0x10, R10
+
+whole16:
+	SHRQ  $0x09, R10
+	MOVQ  R10, AX
+	SHLQ  $0x09, AX
+	SUBQ  AX, R11
+	JNZ   split17
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split17
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split17:
 	// -- a sector
 sector1:
 	DECQ      R12
@@ -1449,34 +1451,14 @@ TEXT ·decryptVAES512(SB), NOSPLIT, $0-72
 	TESTQ $0x00000010, mode+40(FP)
 	JNZ   unit59
 
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole60
-	SUBQ    $0x10, R10
 
-whole60:
-	SHRQ  $0x09, R10
-	MOVQ  R10, AX
-	SHLQ  $0x09, AX
-	SUBQ  AX, R11
-	JNZ   split61
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split61
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split61:
 	// -- constants
 	ADDQ         $+1728, R8
 	VMOVDQU64    (R8), Z27
@@ -1488,19 +1470,16 @@ split61:
 	KMOVW        AX, K4
 	MOVL         $0x000000cc, AX
 	KMOVW        AX, K7
-	MOVL         $0x00001111, DX
-	KMOVW        DX, K5
-	KNOTW        K5, K6
 
 	// -- tweaks of the first sectors
 	XORQ  R12, R12
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume63
+	JNZ   resume61
 	MOVQ  R9, AX
 
-again62:
+again60:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit65
+	JNZ   explicit63
 
 	// Lane i counts i steps: one in odd lanes, two more in the upper half.
 	MOVQ           step+64(FP), DX
@@ -1510,35 +1489,35 @@ again62:
 	VPADDQ         Z31, Z31, Z31
 	VPADDQ         Z31, Z25, K4, Z25
 	LEAQ           (R13)(DX*4), R13
-	JMP            ready67
+	JMP            ready65
 
-explicit65:
+explicit63:
 	CMPQ        AX, $0x04
-	JCC         full66
+	JCC         full64
 	ADDQ        AX, AX
 	MOVQ        $-1, DX
 	BZHIQ       AX, DX, DX
 	KMOVQ       DX, K2
 	VMOVDQU64.Z (R13), K2, Z25
-	JMP         ready67
+	JMP         ready65
 
-full66:
+full64:
 	VMOVDQU64 (R13), Z25
 	ADDQ      $0x40, R13
 
-ready67:
+ready65:
 	VPXORQ  960(R8), Z25, Z25
 	CMPQ    BX, $0x0c
-	JCS     rounds10x69
-	JEQ     rounds12x68
+	JCS     rounds10x67
+	JEQ     rounds12x66
 	VAESENC 1024(R8), Z25, Z25
 	VAESENC 1088(R8), Z25, Z25
 
-rounds12x68:
+rounds12x66:
 	VAESENC 1152(R8), Z25, Z25
 	VAESENC 1216(R8), Z25, Z25
 
-rounds10x69:
+rounds10x67:
 	VAESENC     1280(R8), Z25, Z25
 	VAESENC     1344(R8), Z25, Z25
 	VAESENC     1408(R8), Z25, Z25
@@ -1550,19 +1529,22 @@ rounds10x69:
 	VAESENC     1792(R8), Z25, Z25
 	VAESENCLAST 1856(R8), Z25, Z25
 	TESTQ       R12, R12
-	JNZ         filled64
+	JNZ         filled62
 	VMOVDQA64   Z25, Z24
 	MOVQ        $0x00000004, R12
 	LEAQ        -4(R9), AX
 	TESTQ       AX, AX
-	JGT         again62
-	JMP         filled64
+	JGT         again60
+	JMP         filled62
 
-resume63:
+resume61:
 	VMOVDQU64 (R13), X24
 	MOVQ      $0x00000001, R12
 
-filled64:
+filled62:
+	MOVL       $0x00001111, DX
+	KMOVW      DX, K5
+	KNOTW      K5, K6
 	VSHUFI64X2 $0x00, Z24, Z24, Z29
 	VALIGNQ    $0x02, Z24, Z24, Z24
 	VPCLMULQDQ $0x01, powers<>+0(SB), Z29, Z30
@@ -1600,6 +1582,28 @@ filled64:
 	VPSLLDQ    $0x02, Z11, Z15
 	VPXORQ     Z30, Z15, Z15
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole68
+	SUBQ  $0x10, R10
+
+whole68:
+	SHRQ  $0x09, R10
+	MOVQ  R10, AX
+	SHLQ  $0x09, AX
+	SUBQ  AX, R11
+	JNZ   split69
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split69
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split69:
 	// -- a sector
 sector53:
 	DECQ      R12

@@ -17,12 +17,19 @@ import (
 // follows a group; those are made among the rounds.
 //
 // Budget of a group of 512 bytes at 512 bits, AES-256: 112 AES, 8 carryless
-// products, 16 shuffles, 24 xors, 21 loads, 8 stores, 8 moves that renaming
-// takes; a sector's last group has 14 shuffles and 4 shifts of bits instead of
-// the 16. Intel (Sapphire Rapids): 112 cycles of port 0 for AES, 24 of port 5
-// for the rest, the xors on whichever is free. Zen 5: 56 cycles of two pipes
-// for AES; the other two have 28 left over, but byte shuffles partly share a
-// pipe with AES.
+// products, 16 shuffles, 24 xors, 21 loads, 8 stores, 8 prefetches, 8 moves that
+// renaming takes; a sector's last group has 12 products and 16 shuffles. Beside
+// it a sector takes 3.5 AES of its tweak.
+//
+// Intel (Emerald Rapids): 112 cycles of port 0 for AES, which is the limit; port
+// 5 has 24 (28) products and shuffles and, since port 0 is never free, nearly
+// all of the xors: 48 (52). At best 115.5 cycles for sectors of 512 bytes, 112.4
+// of 4096. Measured, undisturbed: 115.7 and 112.6 (.968 and .995 of the limit);
+// beside a busy neighbour, in the median, 119 and 114. What it takes: no shift
+// of bits, which is for port 0; with them it was 120.2 and 113.7 (.932, .985).
+//
+// Zen 5: 56 cycles of two pipes for AES; the other two have 28 left over, but
+// byte shuffles partly share a pipe with AES.
 //
 // Measured on Zen 5, cycles for 512 bytes, AES-256, in runs of 128 KiB, sectors
 // of 4096 and 512 bytes. What this is: 60.7, 63.2. On the way: 4 vectors a
@@ -100,7 +107,6 @@ func (k *evex) setup(dec bool) {
 		k.MOVL(operand.U32(m.bits), tmp.As32())
 		k.KMOVW(tmp.As32(), m.mask)
 	}
-	k.shuffleMasks()
 }
 
 // keys turns sched to the wide keys of the direction, from where all wide keys
@@ -155,6 +161,7 @@ func (k *evex) first() {
 	k.VMOVDQU64(at(iv, 0), k.batch().AsX())
 	k.MOVQ(operand.U32(1), batch)
 	k.place(filled)
+	k.shuffleMasks()
 	k.take()
 }
 

@@ -37,7 +37,7 @@ type kernel interface {
 	registerMap() []string
 	groupBytes() int
 	setup(dec bool)            // constants and what is kept of the keys
-	first()                    // the first sector's tweaks in place, and the batch
+	first()                    // the first sector's tweaks in place, and the batch; no data parameter is loaded yet
 	nextBatch()                // after a sector's tweaks are in place: encrypt further ones if needed
 	take()                     // the next sector's tweaks in place, from the batch
 	group(dec bool, last bool) // a group from src to dst, both advanced; then the tweaks of the next group or sector
@@ -86,9 +86,10 @@ func walk(e *emitter, k kernel, dec bool) {
 		e.TESTQ(operand.U32(modeUnit), e.argAddr("mode"))
 		e.JNZ(unit)
 	}
-	walkArguments(e, k)
+	tweakArguments(e)
 	k.setup(dec)
 	k.first()
+	dataArguments(e, k)
 
 	e.section("a sector")
 	e.place(sector)
@@ -141,20 +142,25 @@ func walk(e *emitter, k kernel, dec bool) {
 // a loop made it a third slower on Zen 5.
 const codeAlign = 64
 
-// walkArguments loads the parameters and splits a sector into groups and rest.
-// A size that steals leaves at least one whole block to the tail, which is
-// where the stealing is done.
-func walkArguments(e *emitter, k kernel) {
-	e.section("arguments")
+// tweakArguments loads the parameters that the first tweaks take: all else can
+// wait until their encryption, which is nothing but latency, is under way.
+func tweakArguments(e *emitter) {
+	e.section("arguments for tweaks")
 	e.arg("sched", sched)
-	e.arg("dst", dst)
-	e.arg("src", src)
-	e.arg("n", sectors)
 	e.arg("tweaks", iv)
 	e.TESTQ(operand.U32(modeExplicit), e.argAddr("mode"))
 	e.CMOVQEQ(e.argAddr("first"), iv)
+	e.arg("n", sectors)
 	e.MOVQ(at(sched, roundCount), rounds)
+}
 
+// dataArguments loads the others and splits a sector into groups and rest. A
+// size that steals leaves at least one whole block to the tail, which is where
+// the stealing is done.
+func dataArguments(e *emitter, k kernel) {
+	e.section("arguments for data")
+	e.arg("dst", dst)
+	e.arg("src", src)
 	whole, split := e.label("whole"), e.label("split")
 	shift := operand.U8(bits.TrailingZeros(uint(k.groupBytes())))
 	e.arg("size", rest)
