@@ -26,47 +26,27 @@ TEXT ·encryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole7
-	SUBQ    $0x10, R10
 
-whole7:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split8
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split8:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume9
+	JNZ   resume8
 	MOVQ  $0x00000001, CX
-	JMP   encrypt10
+	JMP   encrypt9
 
-resume9:
+resume8:
 	MOVOU (R13), X9
 
-encrypted11:
+encrypted10:
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -97,42 +77,64 @@ encrypted11:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole11
+	SUBQ  $0x10, R10
+
+whole11:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split12
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split12
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split12:
 	// -- a sector
 sector1:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none12
+	JEQ  none13
 
 	// -- tweak of the next sector
-encrypt10:
+encrypt9:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit13
+	JNZ   explicit14
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready14
+	JMP   ready15
 
-explicit13:
+explicit14:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready14:
+ready15:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x16
-	JEQ    rounds12x15
+	JCS    rounds10x17
+	JEQ    rounds12x16
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x15:
+rounds12x16:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x16:
+rounds10x17:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -154,9 +156,9 @@ rounds10x16:
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
 	TESTQ      CX, CX
-	JNZ        encrypted11
+	JNZ        encrypted10
 
-none12:
+none13:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -180,8 +182,8 @@ more2:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x18
-	JEQ    rounds12x17
+	JCS    rounds10x19
+	JEQ    rounds12x18
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -193,7 +195,7 @@ more2:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x17:
+rounds12x18:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -205,7 +207,7 @@ rounds12x17:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x18:
+rounds10x19:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -305,13 +307,13 @@ noGroups3:
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b21
+	JCS   pass1b22
 	CMPQ  R11, $0x30
-	JCS   pass2b22
+	JCS   pass2b23
 	CMPQ  R11, $0x40
-	JCS   pass3b23
+	JCS   pass3b24
 	TESTQ CX, CX
-	JZ    nosteal24
+	JZ    nosteal25
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -322,7 +324,7 @@ noGroups3:
 	PSHUFB X15, X14
 	MOVO   X8, X12
 
-nosteal24:
+nosteal25:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -338,8 +340,8 @@ nosteal24:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x26
-	JEQ    rounds12x25
+	JCS    rounds10x27
+	JEQ    rounds12x26
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -351,7 +353,7 @@ nosteal24:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x25:
+rounds12x26:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -363,7 +365,7 @@ rounds12x25:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x26:
+rounds10x27:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -425,12 +427,12 @@ rounds10x26:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal19
-	JMP        done20
+	JNZ        steal20
+	JMP        done21
 
-pass3b23:
+pass3b24:
 	TESTQ CX, CX
-	JZ    nosteal27
+	JZ    nosteal28
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -441,7 +443,7 @@ pass3b23:
 	PSHUFB X15, X14
 	MOVO   X7, X12
 
-nosteal27:
+nosteal28:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -454,8 +456,8 @@ nosteal27:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x29
-	JEQ    rounds12x28
+	JCS    rounds10x30
+	JEQ    rounds12x29
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -465,7 +467,7 @@ nosteal27:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds12x28:
+rounds12x29:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -475,7 +477,7 @@ rounds12x28:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds10x29:
+rounds10x30:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -525,12 +527,12 @@ rounds10x29:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal19
-	JMP        done20
+	JNZ        steal20
+	JMP        done21
 
-pass2b22:
+pass2b23:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal31
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -541,7 +543,7 @@ pass2b22:
 	PSHUFB X15, X14
 	MOVO   X6, X12
 
-nosteal30:
+nosteal31:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -551,8 +553,8 @@ nosteal30:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x32
-	JEQ    rounds12x31
+	JCS    rounds10x33
+	JEQ    rounds12x32
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -560,7 +562,7 @@ nosteal30:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds12x31:
+rounds12x32:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -568,7 +570,7 @@ rounds12x31:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds10x32:
+rounds10x33:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -606,12 +608,12 @@ rounds10x32:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal19
-	JMP        done20
+	JNZ        steal20
+	JMP        done21
 
-pass1b21:
+pass1b22:
 	TESTQ CX, CX
-	JZ    nosteal33
+	JZ    nosteal34
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -622,27 +624,27 @@ pass1b21:
 	PSHUFB X15, X14
 	MOVO   X5, X12
 
-nosteal33:
+nosteal34:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x35
-	JEQ    rounds12x34
+	JCS    rounds10x36
+	JEQ    rounds12x35
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	MOVOU  32(R8), X11
 	AESENC X11, X0
 
-rounds12x34:
+rounds12x35:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	MOVOU  64(R8), X11
 	AESENC X11, X0
 
-rounds10x35:
+rounds10x36:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	MOVOU      96(R8), X11
@@ -667,10 +669,10 @@ rounds10x35:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal19
-	JMP        done20
+	JNZ        steal20
+	JMP        done21
 
-steal19:
+steal20:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -695,20 +697,20 @@ steal19:
 	PXOR   X11, X14
 	PXOR   X12, X14
 	CMPQ   BX, $0x0c
-	JCS    rounds10x37
-	JEQ    rounds12x36
+	JCS    rounds10x38
+	JEQ    rounds12x37
 	MOVOU  16(R8), X11
 	AESENC X11, X14
 	MOVOU  32(R8), X11
 	AESENC X11, X14
 
-rounds12x36:
+rounds12x37:
 	MOVOU  48(R8), X11
 	AESENC X11, X14
 	MOVOU  64(R8), X11
 	AESENC X11, X14
 
-rounds10x37:
+rounds10x38:
 	MOVOU      80(R8), X11
 	AESENC     X11, X14
 	MOVOU      96(R8), X11
@@ -732,7 +734,7 @@ rounds10x37:
 	AESENCLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done20:
+done21:
 	DECQ   R9
 	JZ     exit6
 	MOVO   X9, X4
@@ -787,8 +789,8 @@ last4:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x39
-	JEQ    rounds12x38
+	JCS    rounds10x40
+	JEQ    rounds12x39
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -800,7 +802,7 @@ last4:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x38:
+rounds12x39:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -812,7 +814,7 @@ rounds12x38:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x39:
+rounds10x40:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -964,34 +966,14 @@ TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole46
-	SUBQ    $0x10, R10
 
-whole46:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split47
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split47
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split47:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
@@ -1035,42 +1017,64 @@ encrypted50:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole51
+	SUBQ  $0x10, R10
+
+whole51:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split52
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split52
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split52:
 	// -- a sector
-sector40:
+sector41:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none51
+	JEQ  none53
 
 	// -- tweak of the next sector
 encrypt49:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit52
+	JNZ   explicit54
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready53
+	JMP   ready55
 
-explicit52:
+explicit54:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready53:
+ready55:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x55
-	JEQ    rounds12x54
+	JCS    rounds10x57
+	JEQ    rounds12x56
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x54:
+rounds12x56:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x55:
+rounds10x57:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1094,15 +1098,15 @@ rounds10x55:
 	TESTQ      CX, CX
 	JNZ        encrypted50
 
-none51:
+none53:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups42
+	JZ    noGroups43
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more41:
+more42:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1118,8 +1122,8 @@ more41:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x57
-	JEQ    rounds12x56
+	JCS    rounds10x59
+	JEQ    rounds12x58
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1131,7 +1135,7 @@ more41:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x56:
+rounds12x58:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1143,7 +1147,7 @@ rounds12x56:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x57:
+rounds10x59:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1233,23 +1237,23 @@ rounds10x57:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       CX
-	JNZ        more41
+	JNZ        more42
 
-noGroups42:
+noGroups43:
 	TESTQ R11, R11
-	JZ    last43
+	JZ    last44
 
 	// -- the tail
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b60
+	JCS   pass1b62
 	CMPQ  R11, $0x30
-	JCS   pass2b61
+	JCS   pass2b63
 	CMPQ  R11, $0x40
-	JCS   pass3b62
+	JCS   pass3b64
 	TESTQ CX, CX
-	JZ    nosteal63
+	JZ    nosteal65
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -1261,7 +1265,7 @@ noGroups42:
 	MOVO   X7, X12
 	MOVO   X8, X7
 
-nosteal63:
+nosteal65:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1277,8 +1281,8 @@ nosteal63:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x65
-	JEQ    rounds12x64
+	JCS    rounds10x67
+	JEQ    rounds12x66
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1290,7 +1294,7 @@ nosteal63:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x64:
+rounds12x66:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1302,7 +1306,7 @@ rounds12x64:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x65:
+rounds10x67:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1364,12 +1368,12 @@ rounds10x65:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal58
-	JMP        done59
+	JNZ        steal60
+	JMP        done61
 
-pass3b62:
+pass3b64:
 	TESTQ CX, CX
-	JZ    nosteal66
+	JZ    nosteal68
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -1381,7 +1385,7 @@ pass3b62:
 	MOVO   X6, X12
 	MOVO   X7, X6
 
-nosteal66:
+nosteal68:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1394,8 +1398,8 @@ nosteal66:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x68
-	JEQ    rounds12x67
+	JCS    rounds10x70
+	JEQ    rounds12x69
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1405,7 +1409,7 @@ nosteal66:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds12x67:
+rounds12x69:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1415,7 +1419,7 @@ rounds12x67:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds10x68:
+rounds10x70:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1465,12 +1469,12 @@ rounds10x68:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal58
-	JMP        done59
+	JNZ        steal60
+	JMP        done61
 
-pass2b61:
+pass2b63:
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -1482,7 +1486,7 @@ pass2b61:
 	MOVO   X5, X12
 	MOVO   X6, X5
 
-nosteal69:
+nosteal71:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1492,8 +1496,8 @@ nosteal69:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x71
-	JEQ    rounds12x70
+	JCS    rounds10x73
+	JEQ    rounds12x72
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1501,7 +1505,7 @@ nosteal69:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds12x70:
+rounds12x72:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1509,7 +1513,7 @@ rounds12x70:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds10x71:
+rounds10x73:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1547,12 +1551,12 @@ rounds10x71:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal58
-	JMP        done59
+	JNZ        steal60
+	JMP        done61
 
-pass1b60:
+pass1b62:
 	TESTQ CX, CX
-	JZ    nosteal72
+	JZ    nosteal74
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -1564,27 +1568,27 @@ pass1b60:
 	MOVO   X4, X12
 	MOVO   X5, X4
 
-nosteal72:
+nosteal74:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x74
-	JEQ    rounds12x73
+	JCS    rounds10x76
+	JEQ    rounds12x75
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	MOVOU  272(R8), X11
 	AESDEC X11, X0
 
-rounds12x73:
+rounds12x75:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	MOVOU  304(R8), X11
 	AESDEC X11, X0
 
-rounds10x74:
+rounds10x76:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	MOVOU      336(R8), X11
@@ -1609,10 +1613,10 @@ rounds10x74:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal58
-	JMP        done59
+	JNZ        steal60
+	JMP        done61
 
-steal58:
+steal60:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1637,20 +1641,20 @@ steal58:
 	PXOR   X11, X14
 	PXOR   X12, X14
 	CMPQ   BX, $0x0c
-	JCS    rounds10x76
-	JEQ    rounds12x75
+	JCS    rounds10x78
+	JEQ    rounds12x77
 	MOVOU  256(R8), X11
 	AESDEC X11, X14
 	MOVOU  272(R8), X11
 	AESDEC X11, X14
 
-rounds12x75:
+rounds12x77:
 	MOVOU  288(R8), X11
 	AESDEC X11, X14
 	MOVOU  304(R8), X11
 	AESDEC X11, X14
 
-rounds10x76:
+rounds10x78:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X14
 	MOVOU      336(R8), X11
@@ -1674,9 +1678,9 @@ rounds10x76:
 	AESDECLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done59:
+done61:
 	DECQ   R9
-	JZ     exit45
+	JZ     exit46
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1706,12 +1710,12 @@ done59:
 	MOVO   X7, X8
 	PADDQ  X8, X8
 	PXOR   X13, X8
-	JMP    sector40
+	JMP    sector41
 	PCALIGN $0x40
 
-last43:
+last44:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save44
+	JNZ   save45
 
 	// -- the last group of a sector without a tail
 	MOVOU  240(R8), X11
@@ -1729,8 +1733,8 @@ last43:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x78
-	JEQ    rounds12x77
+	JCS    rounds10x80
+	JEQ    rounds12x79
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1742,7 +1746,7 @@ last43:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x77:
+rounds12x79:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1754,7 +1758,7 @@ rounds12x77:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x78:
+rounds10x80:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1844,16 +1848,16 @@ rounds10x78:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       R9
-	JNZ        sector40
-	JMP        exit45
+	JNZ        sector41
+	JMP        exit46
 
-save44:
+save45:
 	// -- the tweak that follows, for the call that continues
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit45:
+exit46:
 	PXOR X0, X0
 	PXOR X1, X1
 	PXOR X2, X2

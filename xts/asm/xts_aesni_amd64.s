@@ -24,45 +24,47 @@ TEXT ·encryptAESNI(SB), NOSPLIT, $0-72
 	//   X13: a round key
 	//   X14: scratch
 	//   X15: the next sector's encrypted tweak
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole7
-	SUBQ    $0x10, R10
 
-whole7:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole8
+	SUBQ  $0x10, R10
+
+whole8:
 	SHRQ  $0x07, R10
 	MOVQ  R10, AX
 	SHLQ  $0x07, AX
 	SUBQ  AX, R11
-	JNZ   split8
+	JNZ   split9
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
+	JNZ   split9
 
 	// No tail: the sector's last group prepares the next sector.
-split8:
+split9:
 	// -- constants
 	MOVOU foldBytes<>+0(SB), X12
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume9
+	JNZ   resume10
 	MOVQ  $0x00000001, CX
-	JMP   encrypt10
+	JMP   encrypt11
 
-resume9:
+resume10:
 	MOVOU (R13), X15
 
-encrypted11:
+encrypted12:
 	MOVO      X15, X4
 	PSHUFD    $0x4e, X15, X15
 	MOVO      X15, X14
@@ -119,38 +121,38 @@ encrypted11:
 sector1:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none12
+	JEQ  none13
 
 	// -- tweak of the next sector
-encrypt10:
+encrypt11:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit13
+	JNZ   explicit14
 	MOVQ  R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready14
+	JMP   ready15
 
-explicit13:
+explicit14:
 	MOVOU (R13), X15
 	ADDQ  $0x10, R13
 
-ready14:
+ready15:
 	MOVOU  480(R8), X13
 	PXOR   X13, X15
 	CMPQ   BX, $0x0c
-	JCS    rounds10x16
-	JEQ    rounds12x15
+	JCS    rounds10x17
+	JEQ    rounds12x16
 	MOVOU  496(R8), X13
 	AESENC X13, X15
 	MOVOU  512(R8), X13
 	AESENC X13, X15
 
-rounds12x15:
+rounds12x16:
 	MOVOU  528(R8), X13
 	AESENC X13, X15
 	MOVOU  544(R8), X13
 	AESENC X13, X15
 
-rounds10x16:
+rounds10x17:
 	MOVOU      560(R8), X13
 	AESENC     X13, X15
 	MOVOU      576(R8), X13
@@ -172,9 +174,9 @@ rounds10x16:
 	MOVOU      704(R8), X13
 	AESENCLAST X13, X15
 	TESTQ      CX, CX
-	JNZ        encrypted11
+	JNZ        encrypted12
 
-none12:
+none13:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -198,8 +200,8 @@ more2:
 	PXOR   X13, X3
 	PXOR   X7, X3
 	CMPQ   BX, $0x0c
-	JCS    rounds10x18
-	JEQ    rounds12x17
+	JCS    rounds10x19
+	JEQ    rounds12x18
 	MOVOU  16(R8), X13
 	AESENC X13, X0
 	AESENC X13, X1
@@ -211,7 +213,7 @@ more2:
 	AESENC X13, X2
 	AESENC X13, X3
 
-rounds12x17:
+rounds12x18:
 	MOVOU  48(R8), X13
 	AESENC X13, X0
 	AESENC X13, X1
@@ -223,7 +225,7 @@ rounds12x17:
 	AESENC X13, X2
 	AESENC X13, X3
 
-rounds10x18:
+rounds10x19:
 	MOVOU      80(R8), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
@@ -302,8 +304,8 @@ rounds10x18:
 	PXOR   X13, X3
 	PXOR   X11, X3
 	CMPQ   BX, $0x0c
-	JCS    rounds10x20
-	JEQ    rounds12x19
+	JCS    rounds10x21
+	JEQ    rounds12x20
 	MOVOU  16(R8), X13
 	AESENC X13, X0
 	AESENC X13, X1
@@ -315,7 +317,7 @@ rounds10x18:
 	AESENC X13, X2
 	AESENC X13, X3
 
-rounds12x19:
+rounds12x20:
 	MOVOU  48(R8), X13
 	AESENC X13, X0
 	AESENC X13, X1
@@ -327,7 +329,7 @@ rounds12x19:
 	AESENC X13, X2
 	AESENC X13, X3
 
-rounds10x20:
+rounds10x21:
 	MOVOU      80(R8), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
@@ -444,7 +446,7 @@ noGroups3:
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits21
+	JCS  fits22
 
 	// -- half a group
 	MOVO  X4, X14
@@ -466,14 +468,14 @@ noGroups3:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round22:
+round23:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
 	AESENC     X13, X2
 	AESENC     X13, X3
 	ADDQ       $0x10, DX
-	JNZ        round22
+	JNZ        round23
 	MOVOU      224(R8), X13
 	PXOR       X13, X4
 	AESENCLAST X4, X0
@@ -502,16 +504,16 @@ round22:
 	PSLLDQ    $0x01, X8
 	PXOR      X14, X8
 
-fits21:
+fits22:
 	// -- at most 4 whole blocks
 	CMPQ  AX, $0x20
-	JCS   pass1b25
+	JCS   pass1b26
 	CMPQ  AX, $0x30
-	JCS   pass2b26
+	JCS   pass2b27
 	CMPQ  AX, $0x40
-	JCS   pass3b27
+	JCS   pass3b28
 	TESTQ CX, CX
-	JZ    nosteal28
+	JZ    nosteal29
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -522,7 +524,7 @@ fits21:
 	PSHUFB X14, X9
 	MOVO   X8, X10
 
-nosteal28:
+nosteal29:
 	MOVOU (R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -541,14 +543,14 @@ nosteal28:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round29:
+round30:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
 	AESENC     X13, X2
 	AESENC     X13, X3
 	ADDQ       $0x10, DX
-	JNZ        round29
+	JNZ        round30
 	MOVOU      224(R8), X13
 	PXOR       X13, X4
 	AESENCLAST X4, X0
@@ -565,12 +567,12 @@ round29:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal23
-	JMP        done24
+	JNZ        steal24
+	JMP        done25
 
-pass3b27:
+pass3b28:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal31
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -581,7 +583,7 @@ pass3b27:
 	PSHUFB X14, X9
 	MOVO   X7, X10
 
-nosteal30:
+nosteal31:
 	MOVOU (R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -597,13 +599,13 @@ nosteal30:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round31:
+round32:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
 	AESENC     X13, X2
 	ADDQ       $0x10, DX
-	JNZ        round31
+	JNZ        round32
 	MOVOU      224(R8), X13
 	PXOR       X13, X4
 	AESENCLAST X4, X0
@@ -617,12 +619,12 @@ round31:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal23
-	JMP        done24
+	JNZ        steal24
+	JMP        done25
 
-pass2b26:
+pass2b27:
 	TESTQ CX, CX
-	JZ    nosteal32
+	JZ    nosteal33
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -633,7 +635,7 @@ pass2b26:
 	PSHUFB X14, X9
 	MOVO   X6, X10
 
-nosteal32:
+nosteal33:
 	MOVOU (R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -646,12 +648,12 @@ nosteal32:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round33:
+round34:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X0
 	AESENC     X13, X1
 	ADDQ       $0x10, DX
-	JNZ        round33
+	JNZ        round34
 	MOVOU      224(R8), X13
 	PXOR       X13, X4
 	AESENCLAST X4, X0
@@ -662,12 +664,12 @@ round33:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal23
-	JMP        done24
+	JNZ        steal24
+	JMP        done25
 
-pass1b25:
+pass1b26:
 	TESTQ CX, CX
-	JZ    nosteal34
+	JZ    nosteal35
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -678,7 +680,7 @@ pass1b25:
 	PSHUFB X14, X9
 	MOVO   X5, X10
 
-nosteal34:
+nosteal35:
 	MOVOU (R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -688,21 +690,21 @@ nosteal34:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round35:
+round36:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X0
 	ADDQ       $0x10, DX
-	JNZ        round35
+	JNZ        round36
 	MOVOU      224(R8), X13
 	PXOR       X13, X4
 	AESENCLAST X4, X0
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal23
-	JMP        done24
+	JNZ        steal24
+	JMP        done25
 
-steal23:
+steal24:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -730,28 +732,28 @@ steal23:
 	SUBQ   BX, DX
 	SHLQ   $0x04, DX
 
-round36:
+round37:
 	MOVOU      224(R8)(DX*1), X13
 	AESENC     X13, X9
 	ADDQ       $0x10, DX
-	JNZ        round36
+	JNZ        round37
 	MOVOU      224(R8), X13
 	PXOR       X13, X10
 	AESENCLAST X10, X9
 	MOVOU      X9, -16(DI)
 
-done24:
-next37:
+done25:
+next38:
 	DECQ R9
 	JZ   exit6
-	JMP  encrypted11
+	JMP  encrypted12
 	JMP sector1
 	PCALIGN $0x40
 
 last4:
 	TESTQ $0x00000004, mode+40(FP)
 	JNZ   save5
-	JMP   next37
+	JMP   next38
 
 save5:
 	// -- the tweak that follows, for the call that continues
@@ -810,45 +812,47 @@ TEXT ·decryptAESNI(SB), NOSPLIT, $0-72
 	//   X13: a round key
 	//   X14: scratch
 	//   X15: the next sector's encrypted tweak
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole44
-	SUBQ    $0x10, R10
 
-whole44:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole46
+	SUBQ  $0x10, R10
+
+whole46:
 	SHRQ  $0x07, R10
 	MOVQ  R10, AX
 	SHLQ  $0x07, AX
 	SUBQ  AX, R11
-	JNZ   split45
+	JNZ   split47
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split45
+	JNZ   split47
 
 	// No tail: the sector's last group prepares the next sector.
-split45:
+split47:
 	// -- constants
 	MOVOU foldBytes<>+0(SB), X12
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume46
+	JNZ   resume48
 	MOVQ  $0x00000001, CX
-	JMP   encrypt47
+	JMP   encrypt49
 
-resume46:
+resume48:
 	MOVOU (R13), X15
 
-encrypted48:
+encrypted50:
 	MOVO      X15, X4
 	PSHUFD    $0x4e, X15, X15
 	MOVO      X15, X14
@@ -902,41 +906,41 @@ encrypted48:
 	PXOR      X14, X11
 
 	// -- a sector
-sector38:
+sector39:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none49
+	JEQ  none51
 
 	// -- tweak of the next sector
-encrypt47:
+encrypt49:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit50
+	JNZ   explicit52
 	MOVQ  R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready51
+	JMP   ready53
 
-explicit50:
+explicit52:
 	MOVOU (R13), X15
 	ADDQ  $0x10, R13
 
-ready51:
+ready53:
 	MOVOU  480(R8), X13
 	PXOR   X13, X15
 	CMPQ   BX, $0x0c
-	JCS    rounds10x53
-	JEQ    rounds12x52
+	JCS    rounds10x55
+	JEQ    rounds12x54
 	MOVOU  496(R8), X13
 	AESENC X13, X15
 	MOVOU  512(R8), X13
 	AESENC X13, X15
 
-rounds12x52:
+rounds12x54:
 	MOVOU  528(R8), X13
 	AESENC X13, X15
 	MOVOU  544(R8), X13
 	AESENC X13, X15
 
-rounds10x53:
+rounds10x55:
 	MOVOU      560(R8), X13
 	AESENC     X13, X15
 	MOVOU      576(R8), X13
@@ -958,17 +962,17 @@ rounds10x53:
 	MOVOU      704(R8), X13
 	AESENCLAST X13, X15
 	TESTQ      CX, CX
-	JNZ        encrypted48
+	JNZ        encrypted50
 
-none49:
+none51:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups40
+	JZ    noGroups41
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more39:
+more40:
 	// -- blocks 0 to 3
 	MOVOU  240(R8), X13
 	MOVOU  (SI), X0
@@ -984,8 +988,8 @@ more39:
 	PXOR   X13, X3
 	PXOR   X7, X3
 	CMPQ   BX, $0x0c
-	JCS    rounds10x55
-	JEQ    rounds12x54
+	JCS    rounds10x57
+	JEQ    rounds12x56
 	MOVOU  256(R8), X13
 	AESDEC X13, X0
 	AESDEC X13, X1
@@ -997,7 +1001,7 @@ more39:
 	AESDEC X13, X2
 	AESDEC X13, X3
 
-rounds12x54:
+rounds12x56:
 	MOVOU  288(R8), X13
 	AESDEC X13, X0
 	AESDEC X13, X1
@@ -1009,7 +1013,7 @@ rounds12x54:
 	AESDEC X13, X2
 	AESDEC X13, X3
 
-rounds10x55:
+rounds10x57:
 	MOVOU      320(R8), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
@@ -1088,8 +1092,8 @@ rounds10x55:
 	PXOR   X13, X3
 	PXOR   X11, X3
 	CMPQ   BX, $0x0c
-	JCS    rounds10x57
-	JEQ    rounds12x56
+	JCS    rounds10x59
+	JEQ    rounds12x58
 	MOVOU  256(R8), X13
 	AESDEC X13, X0
 	AESDEC X13, X1
@@ -1101,7 +1105,7 @@ rounds10x55:
 	AESDEC X13, X2
 	AESDEC X13, X3
 
-rounds12x56:
+rounds12x58:
 	MOVOU  288(R8), X13
 	AESDEC X13, X0
 	AESDEC X13, X1
@@ -1113,7 +1117,7 @@ rounds12x56:
 	AESDEC X13, X2
 	AESDEC X13, X3
 
-rounds10x57:
+rounds10x59:
 	MOVOU      320(R8), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
@@ -1219,18 +1223,18 @@ rounds10x57:
 	ADDQ       $+128, SI
 	ADDQ       $+128, DI
 	DECQ       CX
-	JNZ        more39
+	JNZ        more40
 
-noGroups40:
+noGroups41:
 	TESTQ R11, R11
-	JZ    last41
+	JZ    last42
 
 	// -- the tail
 	MOVQ R11, CX
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits58
+	JCS  fits60
 
 	// -- half a group
 	MOVO  X4, X14
@@ -1252,14 +1256,14 @@ noGroups40:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round59:
+round61:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
 	AESDEC     X13, X2
 	AESDEC     X13, X3
 	ADDQ       $0x10, DX
-	JNZ        round59
+	JNZ        round61
 	MOVOU      464(R8), X13
 	PXOR       X13, X4
 	AESDECLAST X4, X0
@@ -1288,16 +1292,16 @@ round59:
 	PSLLDQ    $0x01, X8
 	PXOR      X14, X8
 
-fits58:
+fits60:
 	// -- at most 4 whole blocks
 	CMPQ  AX, $0x20
-	JCS   pass1b62
+	JCS   pass1b64
 	CMPQ  AX, $0x30
-	JCS   pass2b63
+	JCS   pass2b65
 	CMPQ  AX, $0x40
-	JCS   pass3b64
+	JCS   pass3b66
 	TESTQ CX, CX
-	JZ    nosteal65
+	JZ    nosteal67
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -1309,7 +1313,7 @@ fits58:
 	MOVO   X7, X10
 	MOVO   X8, X7
 
-nosteal65:
+nosteal67:
 	MOVOU 240(R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -1328,14 +1332,14 @@ nosteal65:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round66:
+round68:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
 	AESDEC     X13, X2
 	AESDEC     X13, X3
 	ADDQ       $0x10, DX
-	JNZ        round66
+	JNZ        round68
 	MOVOU      464(R8), X13
 	PXOR       X13, X4
 	AESDECLAST X4, X0
@@ -1352,12 +1356,12 @@ round66:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal60
-	JMP        done61
+	JNZ        steal62
+	JMP        done63
 
-pass3b64:
+pass3b66:
 	TESTQ CX, CX
-	JZ    nosteal67
+	JZ    nosteal69
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -1369,7 +1373,7 @@ pass3b64:
 	MOVO   X6, X10
 	MOVO   X7, X6
 
-nosteal67:
+nosteal69:
 	MOVOU 240(R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -1385,13 +1389,13 @@ nosteal67:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round68:
+round70:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
 	AESDEC     X13, X2
 	ADDQ       $0x10, DX
-	JNZ        round68
+	JNZ        round70
 	MOVOU      464(R8), X13
 	PXOR       X13, X4
 	AESDECLAST X4, X0
@@ -1405,12 +1409,12 @@ round68:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal60
-	JMP        done61
+	JNZ        steal62
+	JMP        done63
 
-pass2b63:
+pass2b65:
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -1422,7 +1426,7 @@ pass2b63:
 	MOVO   X5, X10
 	MOVO   X6, X5
 
-nosteal69:
+nosteal71:
 	MOVOU 240(R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -1435,12 +1439,12 @@ nosteal69:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round70:
+round72:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X0
 	AESDEC     X13, X1
 	ADDQ       $0x10, DX
-	JNZ        round70
+	JNZ        round72
 	MOVOU      464(R8), X13
 	PXOR       X13, X4
 	AESDECLAST X4, X0
@@ -1451,12 +1455,12 @@ round70:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal60
-	JMP        done61
+	JNZ        steal62
+	JMP        done63
 
-pass1b62:
+pass1b64:
 	TESTQ CX, CX
-	JZ    nosteal71
+	JZ    nosteal73
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -1468,7 +1472,7 @@ pass1b62:
 	MOVO   X4, X10
 	MOVO   X5, X4
 
-nosteal71:
+nosteal73:
 	MOVOU 240(R8), X13
 	MOVOU (SI), X0
 	PXOR  X13, X0
@@ -1478,21 +1482,21 @@ nosteal71:
 	SUBQ  BX, DX
 	SHLQ  $0x04, DX
 
-round72:
+round74:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X0
 	ADDQ       $0x10, DX
-	JNZ        round72
+	JNZ        round74
 	MOVOU      464(R8), X13
 	PXOR       X13, X4
 	AESDECLAST X4, X0
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal60
-	JMP        done61
+	JNZ        steal62
+	JMP        done63
 
-steal60:
+steal62:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1520,36 +1524,36 @@ steal60:
 	SUBQ   BX, DX
 	SHLQ   $0x04, DX
 
-round73:
+round75:
 	MOVOU      464(R8)(DX*1), X13
 	AESDEC     X13, X9
 	ADDQ       $0x10, DX
-	JNZ        round73
+	JNZ        round75
 	MOVOU      464(R8), X13
 	PXOR       X13, X10
 	AESDECLAST X10, X9
 	MOVOU      X9, -16(DI)
 
-done61:
-next74:
+done63:
+next76:
 	DECQ R9
-	JZ   exit43
-	JMP  encrypted48
-	JMP sector38
+	JZ   exit44
+	JMP  encrypted50
+	JMP sector39
 	PCALIGN $0x40
 
-last41:
+last42:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save42
-	JMP   next74
+	JNZ   save43
+	JMP   next76
 
-save42:
+save43:
 	// -- the tweak that follows, for the call that continues
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit43:
+exit44:
 	PXOR X0, X0
 	PXOR X1, X1
 	PXOR X2, X2
@@ -1589,34 +1593,14 @@ TEXT ·encryptAESNIWide(SB), NOSPLIT, $0-80
 	//   X11: the last round key
 	//   X10, X12, X13: scratch
 	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole81
-	SUBQ    $0x10, R10
 
-whole81:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split82
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split82
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split82:
 	// -- constants
 	MOVQ  scratch+72(FP), R12
 	MOVOU foldBytes<>+0(SB), X9
@@ -1624,14 +1608,14 @@ split82:
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume83
+	JNZ   resume84
 	MOVQ  $0x00000001, CX
-	JMP   encrypt84
+	JMP   encrypt85
 
-resume83:
+resume84:
 	MOVOU (R13), X15
 
-encrypted85:
+encrypted86:
 	MOVO      X15, X14
 	MOVOU     X14, (R12)
 	PSHUFD    $0x4e, X15, X15
@@ -1692,42 +1676,64 @@ encrypted85:
 	PXOR      X12, X10
 	MOVOU     X10, 112(R12)
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole87
+	SUBQ  $0x10, R10
+
+whole87:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split88
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split88
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split88:
 	// -- a sector
-sector75:
+sector77:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none86
+	JEQ  none89
 
 	// -- tweak of the next sector
-encrypt84:
+encrypt85:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit87
+	JNZ   explicit90
 	MOVQ  R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready88
+	JMP   ready91
 
-explicit87:
+explicit90:
 	MOVOU (R13), X15
 	ADDQ  $0x10, R13
 
-ready88:
+ready91:
 	MOVOU  480(R8), X0
 	PXOR   X0, X15
 	CMPQ   BX, $0x0c
-	JCS    rounds10x90
-	JEQ    rounds12x89
+	JCS    rounds10x93
+	JEQ    rounds12x92
 	MOVOU  496(R8), X0
 	AESENC X0, X15
 	MOVOU  512(R8), X0
 	AESENC X0, X15
 
-rounds12x89:
+rounds12x92:
 	MOVOU  528(R8), X0
 	AESENC X0, X15
 	MOVOU  544(R8), X0
 	AESENC X0, X15
 
-rounds10x90:
+rounds10x93:
 	MOVOU      560(R8), X0
 	AESENC     X0, X15
 	MOVOU      576(R8), X0
@@ -1749,17 +1755,17 @@ rounds10x90:
 	MOVOU      704(R8), X0
 	AESENCLAST X0, X15
 	TESTQ      CX, CX
-	JNZ        encrypted85
+	JNZ        encrypted86
 
-none86:
+none89:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups77
+	JZ    noGroups79
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more76:
+more78:
 	MOVOU (R8), X0
 	MOVOU (SI), X1
 	PXOR  X0, X1
@@ -1797,8 +1803,8 @@ more76:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
-	JCS    rounds10x92
-	JEQ    rounds12x91
+	JCS    rounds10x95
+	JEQ    rounds12x94
 	MOVOU  16(R8), X0
 	AESENC X0, X1
 	AESENC X0, X2
@@ -1818,7 +1824,7 @@ more76:
 	AESENC X0, X7
 	AESENC X0, X8
 
-rounds12x91:
+rounds12x94:
 	MOVOU  48(R8), X0
 	AESENC X0, X1
 	AESENC X0, X2
@@ -1838,7 +1844,7 @@ rounds12x91:
 	AESENC X0, X7
 	AESENC X0, X8
 
-rounds10x92:
+rounds10x95:
 	MOVOU     80(R8), X0
 	AESENC    X0, X1
 	AESENC    X0, X2
@@ -2028,20 +2034,20 @@ rounds10x92:
 	MOVOU      X8, 112(DI)
 	ADDQ       $+128, DI
 	DECQ       CX
-	JNZ        more76
+	JNZ        more78
 
-noGroups77:
+noGroups79:
 	TESTQ R11, R11
-	JZ    last78
+	JZ    last80
 	DECQ  R9
-	JZ    exit80
-	JMP   encrypted85
-	JMP sector75
+	JZ    exit82
+	JMP   encrypted86
+	JMP sector77
 	PCALIGN $0x40
 
-last78:
+last80:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save79
+	JNZ   save81
 
 	// -- the last group of a sector without a tail
 	MOVOU (R8), X0
@@ -2081,8 +2087,8 @@ last78:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
-	JCS    rounds10x94
-	JEQ    rounds12x93
+	JCS    rounds10x97
+	JEQ    rounds12x96
 	MOVOU  16(R8), X0
 	AESENC X0, X1
 	AESENC X0, X2
@@ -2102,7 +2108,7 @@ last78:
 	AESENC X0, X7
 	AESENC X0, X8
 
-rounds12x93:
+rounds12x96:
 	MOVOU  48(R8), X0
 	AESENC X0, X1
 	AESENC X0, X2
@@ -2122,7 +2128,7 @@ rounds12x93:
 	AESENC X0, X7
 	AESENC X0, X8
 
-rounds10x94:
+rounds10x97:
 	MOVOU     80(R8), X0
 	AESENC    X0, X1
 	AESENC    X0, X2
@@ -2323,17 +2329,17 @@ rounds10x94:
 	MOVOU      X8, 112(DI)
 	ADDQ       $+128, DI
 	DECQ       R9
-	JNZ        sector75
-	JMP        exit80
+	JNZ        sector77
+	JMP        exit82
 
-save79:
+save81:
 	// -- the tweak that follows, for the call that continues
 	MOVOU (R12), X0
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X0, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit80:
+exit82:
 	PXOR  X0, X0
 	MOVOU X0, (R12)
 	MOVOU X0, 16(R12)
@@ -2390,34 +2396,14 @@ TEXT ·decryptAESNIWide(SB), NOSPLIT, $0-80
 	//   X11: the last round key
 	//   X10, X12, X13: scratch
 	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole101
-	SUBQ    $0x10, R10
 
-whole101:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split102
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split102
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split102:
 	// -- constants
 	MOVQ  scratch+72(FP), R12
 	MOVOU foldBytes<>+0(SB), X9
@@ -2425,14 +2411,14 @@ split102:
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume103
+	JNZ   resume105
 	MOVQ  $0x00000001, CX
-	JMP   encrypt104
+	JMP   encrypt106
 
-resume103:
+resume105:
 	MOVOU (R13), X15
 
-encrypted105:
+encrypted107:
 	MOVO      X15, X14
 	MOVOU     X14, (R12)
 	PSHUFD    $0x4e, X15, X15
@@ -2493,42 +2479,64 @@ encrypted105:
 	PXOR      X12, X10
 	MOVOU     X10, 112(R12)
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole108
+	SUBQ  $0x10, R10
+
+whole108:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split109
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split109
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split109:
 	// -- a sector
-sector95:
+sector98:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none106
+	JEQ  none110
 
 	// -- tweak of the next sector
-encrypt104:
+encrypt106:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit107
+	JNZ   explicit111
 	MOVQ  R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready108
+	JMP   ready112
 
-explicit107:
+explicit111:
 	MOVOU (R13), X15
 	ADDQ  $0x10, R13
 
-ready108:
+ready112:
 	MOVOU  480(R8), X0
 	PXOR   X0, X15
 	CMPQ   BX, $0x0c
-	JCS    rounds10x110
-	JEQ    rounds12x109
+	JCS    rounds10x114
+	JEQ    rounds12x113
 	MOVOU  496(R8), X0
 	AESENC X0, X15
 	MOVOU  512(R8), X0
 	AESENC X0, X15
 
-rounds12x109:
+rounds12x113:
 	MOVOU  528(R8), X0
 	AESENC X0, X15
 	MOVOU  544(R8), X0
 	AESENC X0, X15
 
-rounds10x110:
+rounds10x114:
 	MOVOU      560(R8), X0
 	AESENC     X0, X15
 	MOVOU      576(R8), X0
@@ -2550,17 +2558,17 @@ rounds10x110:
 	MOVOU      704(R8), X0
 	AESENCLAST X0, X15
 	TESTQ      CX, CX
-	JNZ        encrypted105
+	JNZ        encrypted107
 
-none106:
+none110:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups97
+	JZ    noGroups100
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more96:
+more99:
 	MOVOU 240(R8), X0
 	MOVOU (SI), X1
 	PXOR  X0, X1
@@ -2598,8 +2606,8 @@ more96:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
-	JCS    rounds10x112
-	JEQ    rounds12x111
+	JCS    rounds10x116
+	JEQ    rounds12x115
 	MOVOU  256(R8), X0
 	AESDEC X0, X1
 	AESDEC X0, X2
@@ -2619,7 +2627,7 @@ more96:
 	AESDEC X0, X7
 	AESDEC X0, X8
 
-rounds12x111:
+rounds12x115:
 	MOVOU  288(R8), X0
 	AESDEC X0, X1
 	AESDEC X0, X2
@@ -2639,7 +2647,7 @@ rounds12x111:
 	AESDEC X0, X7
 	AESDEC X0, X8
 
-rounds10x112:
+rounds10x116:
 	MOVOU     320(R8), X0
 	AESDEC    X0, X1
 	AESDEC    X0, X2
@@ -2829,20 +2837,20 @@ rounds10x112:
 	MOVOU      X8, 112(DI)
 	ADDQ       $+128, DI
 	DECQ       CX
-	JNZ        more96
+	JNZ        more99
 
-noGroups97:
+noGroups100:
 	TESTQ R11, R11
-	JZ    last98
+	JZ    last101
 	DECQ  R9
-	JZ    exit100
-	JMP   encrypted105
-	JMP sector95
+	JZ    exit103
+	JMP   encrypted107
+	JMP sector98
 	PCALIGN $0x40
 
-last98:
+last101:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save99
+	JNZ   save102
 
 	// -- the last group of a sector without a tail
 	MOVOU 240(R8), X0
@@ -2882,8 +2890,8 @@ last98:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
-	JCS    rounds10x114
-	JEQ    rounds12x113
+	JCS    rounds10x118
+	JEQ    rounds12x117
 	MOVOU  256(R8), X0
 	AESDEC X0, X1
 	AESDEC X0, X2
@@ -2903,7 +2911,7 @@ last98:
 	AESDEC X0, X7
 	AESDEC X0, X8
 
-rounds12x113:
+rounds12x117:
 	MOVOU  288(R8), X0
 	AESDEC X0, X1
 	AESDEC X0, X2
@@ -2923,7 +2931,7 @@ rounds12x113:
 	AESDEC X0, X7
 	AESDEC X0, X8
 
-rounds10x114:
+rounds10x118:
 	MOVOU     320(R8), X0
 	AESDEC    X0, X1
 	AESDEC    X0, X2
@@ -3124,17 +3132,17 @@ rounds10x114:
 	MOVOU      X8, 112(DI)
 	ADDQ       $+128, DI
 	DECQ       R9
-	JNZ        sector95
-	JMP        exit100
+	JNZ        sector98
+	JMP        exit103
 
-save99:
+save102:
 	// -- the tweak that follows, for the call that continues
 	MOVOU (R12), X0
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X0, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit100:
+exit103:
 	PXOR  X0, X0
 	MOVOU X0, (R12)
 	MOVOU X0, 16(R12)

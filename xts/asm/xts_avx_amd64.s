@@ -24,45 +24,47 @@ TEXT ·encryptAVX(SB), NOSPLIT, $0-72
 	//   X13: a round key
 	//   X14: scratch
 	//   X15: the next sector's encrypted tweak
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole7
-	SUBQ    $0x10, R10
 
-whole7:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole8
+	SUBQ  $0x10, R10
+
+whole8:
 	SHRQ  $0x07, R10
 	MOVQ  R10, AX
 	SHLQ  $0x07, AX
 	SUBQ  AX, R11
-	JNZ   split8
+	JNZ   split9
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
+	JNZ   split9
 
 	// No tail: the sector's last group prepares the next sector.
-split8:
+split9:
 	// -- constants
 	VMOVDQU foldBytes<>+0(SB), X12
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume9
+	JNZ   resume10
 	MOVQ  $0x00000001, CX
-	JMP   encrypt10
+	JMP   encrypt11
 
-resume9:
+resume10:
 	VMOVDQU (R13), X15
 
-encrypted11:
+encrypted12:
 	VMOVDQA    X15, X4
 	VPSHUFD    $0x4e, X15, X15
 	VPSRLQ     $0x3f, X15, X14
@@ -105,38 +107,38 @@ encrypted11:
 sector1:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none12
+	JEQ  none13
 
 	// -- tweak of the next sector
-encrypt10:
+encrypt11:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit13
+	JNZ   explicit14
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready14
+	JMP   ready15
 
-explicit13:
+explicit14:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready14:
+ready15:
 	VMOVDQU 480(R8), X13
 	VPXOR   X13, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x16
-	JEQ     rounds12x15
+	JCS     rounds10x17
+	JEQ     rounds12x16
 	VMOVDQU 496(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 512(R8), X13
 	VAESENC X13, X15, X15
 
-rounds12x15:
+rounds12x16:
 	VMOVDQU 528(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 544(R8), X13
 	VAESENC X13, X15, X15
 
-rounds10x16:
+rounds10x17:
 	VMOVDQU     560(R8), X13
 	VAESENC     X13, X15, X15
 	VMOVDQU     576(R8), X13
@@ -158,9 +160,9 @@ rounds10x16:
 	VMOVDQU     704(R8), X13
 	VAESENCLAST X13, X15, X15
 	TESTQ       CX, CX
-	JNZ         encrypted11
+	JNZ         encrypted12
 
-none12:
+none13:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -180,8 +182,8 @@ more2:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x18
-	JEQ     rounds12x17
+	JCS     rounds10x19
+	JEQ     rounds12x18
 	VMOVDQU 16(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -193,7 +195,7 @@ more2:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds12x17:
+rounds12x18:
 	VMOVDQU 48(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -205,7 +207,7 @@ rounds12x17:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds10x18:
+rounds10x19:
 	VMOVDQU     80(R8), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
@@ -276,8 +278,8 @@ rounds10x18:
 	VPXOR   X13, X11, X3
 	VPXOR   112(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x20
-	JEQ     rounds12x19
+	JCS     rounds10x21
+	JEQ     rounds12x20
 	VMOVDQU 16(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -289,7 +291,7 @@ rounds10x18:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds12x19:
+rounds12x20:
 	VMOVDQU 48(R8), X13
 	VAESENC X13, X0, X0
 	VAESENC X13, X1, X1
@@ -301,7 +303,7 @@ rounds12x19:
 	VAESENC X13, X2, X2
 	VAESENC X13, X3, X3
 
-rounds10x20:
+rounds10x21:
 	VMOVDQU     80(R8), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
@@ -406,7 +408,7 @@ noGroups3:
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits21
+	JCS  fits22
 
 	// -- half a group
 	VMOVDQA X4, X14
@@ -424,14 +426,14 @@ noGroups3:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round22:
+round23:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	VAESENC     X13, X2, X2
 	VAESENC     X13, X3, X3
 	ADDQ        $0x10, DX
-	JNZ         round22
+	JNZ         round23
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -459,16 +461,16 @@ round22:
 	VPSLLDQ    $0x01, X8, X8
 	VPXOR      X14, X8, X8
 
-fits21:
+fits22:
 	// -- at most 4 whole blocks
 	CMPQ  AX, $0x20
-	JCS   pass1b25
+	JCS   pass1b26
 	CMPQ  AX, $0x30
-	JCS   pass2b26
+	JCS   pass2b27
 	CMPQ  AX, $0x40
-	JCS   pass3b27
+	JCS   pass3b28
 	TESTQ CX, CX
-	JZ    nosteal28
+	JZ    nosteal29
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    48(SI)(CX*1), AX
@@ -479,7 +481,7 @@ fits21:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X8, X10
 
-nosteal28:
+nosteal29:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -494,14 +496,14 @@ nosteal28:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round29:
+round30:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	VAESENC     X13, X2, X2
 	VAESENC     X13, X3, X3
 	ADDQ        $0x10, DX
-	JNZ         round29
+	JNZ         round30
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -518,12 +520,12 @@ round29:
 	ADDQ        $0x40, DI
 	VMOVDQA     X3, X0
 	TESTQ       CX, CX
-	JNZ         steal23
-	JMP         done24
+	JNZ         steal24
+	JMP         done25
 
-pass3b27:
+pass3b28:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal31
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    32(SI)(CX*1), AX
@@ -534,7 +536,7 @@ pass3b27:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X7, X10
 
-nosteal30:
+nosteal31:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -547,13 +549,13 @@ nosteal30:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round31:
+round32:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	VAESENC     X13, X2, X2
 	ADDQ        $0x10, DX
-	JNZ         round31
+	JNZ         round32
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -567,12 +569,12 @@ round31:
 	ADDQ        $0x30, DI
 	VMOVDQA     X2, X0
 	TESTQ       CX, CX
-	JNZ         steal23
-	JMP         done24
+	JNZ         steal24
+	JMP         done25
 
-pass2b26:
+pass2b27:
 	TESTQ CX, CX
-	JZ    nosteal32
+	JZ    nosteal33
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    16(SI)(CX*1), AX
@@ -583,7 +585,7 @@ pass2b26:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X6, X10
 
-nosteal32:
+nosteal33:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -594,12 +596,12 @@ nosteal32:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round33:
+round34:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	VAESENC     X13, X1, X1
 	ADDQ        $0x10, DX
-	JNZ         round33
+	JNZ         round34
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
@@ -610,12 +612,12 @@ round33:
 	ADDQ        $0x20, DI
 	VMOVDQA     X1, X0
 	TESTQ       CX, CX
-	JNZ         steal23
-	JMP         done24
+	JNZ         steal24
+	JMP         done25
 
-pass1b25:
+pass1b26:
 	TESTQ CX, CX
-	JZ    nosteal34
+	JZ    nosteal35
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    (SI)(CX*1), AX
@@ -626,7 +628,7 @@ pass1b25:
 	VPSHUFB X14, X9, X9
 	VMOVDQA X5, X10
 
-nosteal34:
+nosteal35:
 	VMOVDQU (R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -635,21 +637,21 @@ nosteal34:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round35:
+round36:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X0, X0
 	ADDQ        $0x10, DX
-	JNZ         round35
+	JNZ         round36
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X4, X4
 	VAESENCLAST X4, X0, X0
 	VMOVDQU     X0, (DI)
 	ADDQ        $0x10, DI
 	TESTQ       CX, CX
-	JNZ         steal23
-	JMP         done24
+	JNZ         steal24
+	JMP         done25
 
-steal23:
+steal24:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -676,28 +678,28 @@ steal23:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round36:
+round37:
 	VMOVDQU     224(R8)(DX*1), X13
 	VAESENC     X13, X9, X9
 	ADDQ        $0x10, DX
-	JNZ         round36
+	JNZ         round37
 	VMOVDQU     224(R8), X13
 	VPXOR       X13, X10, X10
 	VAESENCLAST X10, X9, X9
 	VMOVDQU     X9, -16(DI)
 
-done24:
-next37:
+done25:
+next38:
 	DECQ R9
 	JZ   exit6
-	JMP  encrypted11
+	JMP  encrypted12
 	JMP sector1
 	PCALIGN $0x40
 
 last4:
 	TESTQ $0x00000004, mode+40(FP)
 	JNZ   save5
-	JMP   next37
+	JMP   next38
 
 save5:
 	// -- the tweak that follows, for the call that continues
@@ -756,45 +758,47 @@ TEXT ·decryptAVX(SB), NOSPLIT, $0-72
 	//   X13: a round key
 	//   X14: scratch
 	//   X15: the next sector's encrypted tweak
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole44
-	SUBQ    $0x10, R10
 
-whole44:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole46
+	SUBQ  $0x10, R10
+
+whole46:
 	SHRQ  $0x07, R10
 	MOVQ  R10, AX
 	SHLQ  $0x07, AX
 	SUBQ  AX, R11
-	JNZ   split45
+	JNZ   split47
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split45
+	JNZ   split47
 
 	// No tail: the sector's last group prepares the next sector.
-split45:
+split47:
 	// -- constants
 	VMOVDQU foldBytes<>+0(SB), X12
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume46
+	JNZ   resume48
 	MOVQ  $0x00000001, CX
-	JMP   encrypt47
+	JMP   encrypt49
 
-resume46:
+resume48:
 	VMOVDQU (R13), X15
 
-encrypted48:
+encrypted50:
 	VMOVDQA    X15, X4
 	VPSHUFD    $0x4e, X15, X15
 	VPSRLQ     $0x3f, X15, X14
@@ -834,41 +838,41 @@ encrypted48:
 	VPXOR      X14, X11, X11
 
 	// -- a sector
-sector38:
+sector39:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none49
+	JEQ  none51
 
 	// -- tweak of the next sector
-encrypt47:
+encrypt49:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit50
+	JNZ   explicit52
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready51
+	JMP   ready53
 
-explicit50:
+explicit52:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready51:
+ready53:
 	VMOVDQU 480(R8), X13
 	VPXOR   X13, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x53
-	JEQ     rounds12x52
+	JCS     rounds10x55
+	JEQ     rounds12x54
 	VMOVDQU 496(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 512(R8), X13
 	VAESENC X13, X15, X15
 
-rounds12x52:
+rounds12x54:
 	VMOVDQU 528(R8), X13
 	VAESENC X13, X15, X15
 	VMOVDQU 544(R8), X13
 	VAESENC X13, X15, X15
 
-rounds10x53:
+rounds10x55:
 	VMOVDQU     560(R8), X13
 	VAESENC     X13, X15, X15
 	VMOVDQU     576(R8), X13
@@ -890,17 +894,17 @@ rounds10x53:
 	VMOVDQU     704(R8), X13
 	VAESENCLAST X13, X15, X15
 	TESTQ       CX, CX
-	JNZ         encrypted48
+	JNZ         encrypted50
 
-none49:
+none51:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups40
+	JZ    noGroups41
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more39:
+more40:
 	// -- blocks 0 to 3
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
@@ -912,8 +916,8 @@ more39:
 	VPXOR   X13, X7, X3
 	VPXOR   48(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x55
-	JEQ     rounds12x54
+	JCS     rounds10x57
+	JEQ     rounds12x56
 	VMOVDQU 256(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -925,7 +929,7 @@ more39:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds12x54:
+rounds12x56:
 	VMOVDQU 288(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -937,7 +941,7 @@ rounds12x54:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds10x55:
+rounds10x57:
 	VMOVDQU     320(R8), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
@@ -1008,8 +1012,8 @@ rounds10x55:
 	VPXOR   X13, X11, X3
 	VPXOR   112(SI), X3, X3
 	CMPQ    BX, $0x0c
-	JCS     rounds10x57
-	JEQ     rounds12x56
+	JCS     rounds10x59
+	JEQ     rounds12x58
 	VMOVDQU 256(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1021,7 +1025,7 @@ rounds10x55:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds12x56:
+rounds12x58:
 	VMOVDQU 288(R8), X13
 	VAESDEC X13, X0, X0
 	VAESDEC X13, X1, X1
@@ -1033,7 +1037,7 @@ rounds12x56:
 	VAESDEC X13, X2, X2
 	VAESDEC X13, X3, X3
 
-rounds10x57:
+rounds10x59:
 	VMOVDQU     320(R8), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
@@ -1127,18 +1131,18 @@ rounds10x57:
 	ADDQ        $+128, SI
 	ADDQ        $+128, DI
 	DECQ        CX
-	JNZ         more39
+	JNZ         more40
 
-noGroups40:
+noGroups41:
 	TESTQ R11, R11
-	JZ    last41
+	JZ    last42
 
 	// -- the tail
 	MOVQ R11, CX
 	ANDQ $0x0f, CX
 	MOVQ R11, AX
 	CMPQ R11, $0x50
-	JCS  fits58
+	JCS  fits60
 
 	// -- half a group
 	VMOVDQA X4, X14
@@ -1156,14 +1160,14 @@ noGroups40:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round59:
+round61:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
 	VAESDEC     X13, X3, X3
 	ADDQ        $0x10, DX
-	JNZ         round59
+	JNZ         round61
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -1191,16 +1195,16 @@ round59:
 	VPSLLDQ    $0x01, X8, X8
 	VPXOR      X14, X8, X8
 
-fits58:
+fits60:
 	// -- at most 4 whole blocks
 	CMPQ  AX, $0x20
-	JCS   pass1b62
+	JCS   pass1b64
 	CMPQ  AX, $0x30
-	JCS   pass2b63
+	JCS   pass2b65
 	CMPQ  AX, $0x40
-	JCS   pass3b64
+	JCS   pass3b66
 	TESTQ CX, CX
-	JZ    nosteal65
+	JZ    nosteal67
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    48(SI)(CX*1), AX
@@ -1212,7 +1216,7 @@ fits58:
 	VMOVDQA X7, X10
 	VMOVDQA X8, X7
 
-nosteal65:
+nosteal67:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1227,14 +1231,14 @@ nosteal65:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round66:
+round68:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
 	VAESDEC     X13, X3, X3
 	ADDQ        $0x10, DX
-	JNZ         round66
+	JNZ         round68
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -1251,12 +1255,12 @@ round66:
 	ADDQ        $0x40, DI
 	VMOVDQA     X3, X0
 	TESTQ       CX, CX
-	JNZ         steal60
-	JMP         done61
+	JNZ         steal62
+	JMP         done63
 
-pass3b64:
+pass3b66:
 	TESTQ CX, CX
-	JZ    nosteal67
+	JZ    nosteal69
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    32(SI)(CX*1), AX
@@ -1268,7 +1272,7 @@ pass3b64:
 	VMOVDQA X6, X10
 	VMOVDQA X7, X6
 
-nosteal67:
+nosteal69:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1281,13 +1285,13 @@ nosteal67:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round68:
+round70:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	VAESDEC     X13, X2, X2
 	ADDQ        $0x10, DX
-	JNZ         round68
+	JNZ         round70
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -1301,12 +1305,12 @@ round68:
 	ADDQ        $0x30, DI
 	VMOVDQA     X2, X0
 	TESTQ       CX, CX
-	JNZ         steal60
-	JMP         done61
+	JNZ         steal62
+	JMP         done63
 
-pass2b63:
+pass2b65:
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    16(SI)(CX*1), AX
@@ -1318,7 +1322,7 @@ pass2b63:
 	VMOVDQA X5, X10
 	VMOVDQA X6, X5
 
-nosteal69:
+nosteal71:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1329,12 +1333,12 @@ nosteal69:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round70:
+round72:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	VAESDEC     X13, X1, X1
 	ADDQ        $0x10, DX
-	JNZ         round70
+	JNZ         round72
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
@@ -1345,12 +1349,12 @@ round70:
 	ADDQ        $0x20, DI
 	VMOVDQA     X1, X0
 	TESTQ       CX, CX
-	JNZ         steal60
-	JMP         done61
+	JNZ         steal62
+	JMP         done63
 
-pass1b62:
+pass1b64:
 	TESTQ CX, CX
-	JZ    nosteal71
+	JZ    nosteal73
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ    (SI)(CX*1), AX
@@ -1362,7 +1366,7 @@ pass1b62:
 	VMOVDQA X4, X10
 	VMOVDQA X5, X4
 
-nosteal71:
+nosteal73:
 	VMOVDQU 240(R8), X13
 	VPXOR   X13, X4, X0
 	VPXOR   (SI), X0, X0
@@ -1371,21 +1375,21 @@ nosteal71:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round72:
+round74:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X0, X0
 	ADDQ        $0x10, DX
-	JNZ         round72
+	JNZ         round74
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X4, X4
 	VAESDECLAST X4, X0, X0
 	VMOVDQU     X0, (DI)
 	ADDQ        $0x10, DI
 	TESTQ       CX, CX
-	JNZ         steal60
-	JMP         done61
+	JNZ         steal62
+	JMP         done63
 
-steal60:
+steal62:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1412,36 +1416,36 @@ steal60:
 	SUBQ    BX, DX
 	SHLQ    $0x04, DX
 
-round73:
+round75:
 	VMOVDQU     464(R8)(DX*1), X13
 	VAESDEC     X13, X9, X9
 	ADDQ        $0x10, DX
-	JNZ         round73
+	JNZ         round75
 	VMOVDQU     464(R8), X13
 	VPXOR       X13, X10, X10
 	VAESDECLAST X10, X9, X9
 	VMOVDQU     X9, -16(DI)
 
-done61:
-next74:
+done63:
+next76:
 	DECQ R9
-	JZ   exit43
-	JMP  encrypted48
-	JMP sector38
+	JZ   exit44
+	JMP  encrypted50
+	JMP sector39
 	PCALIGN $0x40
 
-last41:
+last42:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save42
-	JMP   next74
+	JNZ   save43
+	JMP   next76
 
-save42:
+save43:
 	// -- the tweak that follows, for the call that continues
 	MOVQ    tweaks+48(FP), AX
 	VMOVDQU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit43:
+exit44:
 	VPXOR X0, X0, X0
 	VPXOR X1, X1, X1
 	VPXOR X2, X2, X2
@@ -1481,34 +1485,14 @@ TEXT ·encryptAVXWide(SB), NOSPLIT, $0-80
 	//   X11: the last round key
 	//   X10, X12, X13: scratch
 	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole81
-	SUBQ    $0x10, R10
 
-whole81:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split82
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split82
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split82:
 	// -- constants
 	MOVQ    scratch+72(FP), R12
 	VMOVDQU foldBytes<>+0(SB), X9
@@ -1516,14 +1500,14 @@ split82:
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume83
+	JNZ   resume84
 	MOVQ  $0x00000001, CX
-	JMP   encrypt84
+	JMP   encrypt85
 
-resume83:
+resume84:
 	VMOVDQU (R13), X15
 
-encrypted85:
+encrypted86:
 	VMOVDQA    X15, X14
 	VMOVDQU    X14, (R12)
 	VPSHUFD    $0x4e, X15, X15
@@ -1570,42 +1554,64 @@ encrypted85:
 	VPXOR      X12, X10, X10
 	VMOVDQU    X10, 112(R12)
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole87
+	SUBQ  $0x10, R10
+
+whole87:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split88
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split88
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split88:
 	// -- a sector
-sector75:
+sector77:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none86
+	JEQ  none89
 
 	// -- tweak of the next sector
-encrypt84:
+encrypt85:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit87
+	JNZ   explicit90
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready88
+	JMP   ready91
 
-explicit87:
+explicit90:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready88:
+ready91:
 	VMOVDQU 480(R8), X0
 	VPXOR   X0, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x90
-	JEQ     rounds12x89
+	JCS     rounds10x93
+	JEQ     rounds12x92
 	VMOVDQU 496(R8), X0
 	VAESENC X0, X15, X15
 	VMOVDQU 512(R8), X0
 	VAESENC X0, X15, X15
 
-rounds12x89:
+rounds12x92:
 	VMOVDQU 528(R8), X0
 	VAESENC X0, X15, X15
 	VMOVDQU 544(R8), X0
 	VAESENC X0, X15, X15
 
-rounds10x90:
+rounds10x93:
 	VMOVDQU     560(R8), X0
 	VAESENC     X0, X15, X15
 	VMOVDQU     576(R8), X0
@@ -1627,17 +1633,17 @@ rounds10x90:
 	VMOVDQU     704(R8), X0
 	VAESENCLAST X0, X15, X15
 	TESTQ       CX, CX
-	JNZ         encrypted85
+	JNZ         encrypted86
 
-none86:
+none89:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups77
+	JZ    noGroups79
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more76:
+more78:
 	VMOVDQU (R8), X0
 	VPXOR   (R12), X0, X1
 	VPXOR   (SI), X1, X1
@@ -1659,8 +1665,8 @@ more76:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
-	JCS     rounds10x92
-	JEQ     rounds12x91
+	JCS     rounds10x95
+	JEQ     rounds12x94
 	VMOVDQU 16(R8), X0
 	VAESENC X0, X1, X1
 	VAESENC X0, X2, X2
@@ -1680,7 +1686,7 @@ more76:
 	VAESENC X0, X7, X7
 	VAESENC X0, X8, X8
 
-rounds12x91:
+rounds12x94:
 	VMOVDQU 48(R8), X0
 	VAESENC X0, X1, X1
 	VAESENC X0, X2, X2
@@ -1700,7 +1706,7 @@ rounds12x91:
 	VAESENC X0, X7, X7
 	VAESENC X0, X8, X8
 
-rounds10x92:
+rounds10x95:
 	VMOVDQU    80(R8), X0
 	VAESENC    X0, X1, X1
 	VAESENC    X0, X2, X2
@@ -1866,20 +1872,20 @@ rounds10x92:
 	VMOVDQU     X8, 112(DI)
 	ADDQ        $+128, DI
 	DECQ        CX
-	JNZ         more76
+	JNZ         more78
 
-noGroups77:
+noGroups79:
 	TESTQ R11, R11
-	JZ    last78
+	JZ    last80
 	DECQ  R9
-	JZ    exit80
-	JMP   encrypted85
-	JMP sector75
+	JZ    exit82
+	JMP   encrypted86
+	JMP sector77
 	PCALIGN $0x40
 
-last78:
+last80:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save79
+	JNZ   save81
 
 	// -- the last group of a sector without a tail
 	VMOVDQU (R8), X0
@@ -1903,8 +1909,8 @@ last78:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
-	JCS     rounds10x94
-	JEQ     rounds12x93
+	JCS     rounds10x97
+	JEQ     rounds12x96
 	VMOVDQU 16(R8), X0
 	VAESENC X0, X1, X1
 	VAESENC X0, X2, X2
@@ -1924,7 +1930,7 @@ last78:
 	VAESENC X0, X7, X7
 	VAESENC X0, X8, X8
 
-rounds12x93:
+rounds12x96:
 	VMOVDQU 48(R8), X0
 	VAESENC X0, X1, X1
 	VAESENC X0, X2, X2
@@ -1944,7 +1950,7 @@ rounds12x93:
 	VAESENC X0, X7, X7
 	VAESENC X0, X8, X8
 
-rounds10x94:
+rounds10x97:
 	VMOVDQU    80(R8), X0
 	VAESENC    X0, X1, X1
 	VAESENC    X0, X2, X2
@@ -2115,17 +2121,17 @@ rounds10x94:
 	VMOVDQU     X8, 112(DI)
 	ADDQ        $+128, DI
 	DECQ        R9
-	JNZ         sector75
-	JMP         exit80
+	JNZ         sector77
+	JMP         exit82
 
-save79:
+save81:
 	// -- the tweak that follows, for the call that continues
 	VMOVDQU (R12), X0
 	MOVQ    tweaks+48(FP), AX
 	VMOVDQU X0, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit80:
+exit82:
 	VPXOR   X0, X0, X0
 	VMOVDQU X0, (R12)
 	VMOVDQU X0, 16(R12)
@@ -2182,34 +2188,14 @@ TEXT ·decryptAVXWide(SB), NOSPLIT, $0-80
 	//   X11: the last round key
 	//   X10, X12, X13: scratch
 	//   X14, X15: the next sector's encrypted tweak, in X15 then with its halves swapped
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole101
-	SUBQ    $0x10, R10
 
-whole101:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split102
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split102
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split102:
 	// -- constants
 	MOVQ    scratch+72(FP), R12
 	VMOVDQU foldBytes<>+0(SB), X9
@@ -2217,14 +2203,14 @@ split102:
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume103
+	JNZ   resume105
 	MOVQ  $0x00000001, CX
-	JMP   encrypt104
+	JMP   encrypt106
 
-resume103:
+resume105:
 	VMOVDQU (R13), X15
 
-encrypted105:
+encrypted107:
 	VMOVDQA    X15, X14
 	VMOVDQU    X14, (R12)
 	VPSHUFD    $0x4e, X15, X15
@@ -2271,42 +2257,64 @@ encrypted105:
 	VPXOR      X12, X10, X10
 	VMOVDQU    X10, 112(R12)
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole108
+	SUBQ  $0x10, R10
+
+whole108:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split109
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split109
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split109:
 	// -- a sector
-sector95:
+sector98:
 	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none106
+	JEQ  none110
 
 	// -- tweak of the next sector
-encrypt104:
+encrypt106:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit107
+	JNZ   explicit111
 	VMOVQ R13, X15
 	ADDQ  step+64(FP), R13
-	JMP   ready108
+	JMP   ready112
 
-explicit107:
+explicit111:
 	VMOVDQU (R13), X15
 	ADDQ    $0x10, R13
 
-ready108:
+ready112:
 	VMOVDQU 480(R8), X0
 	VPXOR   X0, X15, X15
 	CMPQ    BX, $0x0c
-	JCS     rounds10x110
-	JEQ     rounds12x109
+	JCS     rounds10x114
+	JEQ     rounds12x113
 	VMOVDQU 496(R8), X0
 	VAESENC X0, X15, X15
 	VMOVDQU 512(R8), X0
 	VAESENC X0, X15, X15
 
-rounds12x109:
+rounds12x113:
 	VMOVDQU 528(R8), X0
 	VAESENC X0, X15, X15
 	VMOVDQU 544(R8), X0
 	VAESENC X0, X15, X15
 
-rounds10x110:
+rounds10x114:
 	VMOVDQU     560(R8), X0
 	VAESENC     X0, X15, X15
 	VMOVDQU     576(R8), X0
@@ -2328,17 +2336,17 @@ rounds10x110:
 	VMOVDQU     704(R8), X0
 	VAESENCLAST X0, X15, X15
 	TESTQ       CX, CX
-	JNZ         encrypted105
+	JNZ         encrypted107
 
-none106:
+none110:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups97
+	JZ    noGroups100
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more96:
+more99:
 	VMOVDQU 240(R8), X0
 	VPXOR   (R12), X0, X1
 	VPXOR   (SI), X1, X1
@@ -2360,8 +2368,8 @@ more96:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
-	JCS     rounds10x112
-	JEQ     rounds12x111
+	JCS     rounds10x116
+	JEQ     rounds12x115
 	VMOVDQU 256(R8), X0
 	VAESDEC X0, X1, X1
 	VAESDEC X0, X2, X2
@@ -2381,7 +2389,7 @@ more96:
 	VAESDEC X0, X7, X7
 	VAESDEC X0, X8, X8
 
-rounds12x111:
+rounds12x115:
 	VMOVDQU 288(R8), X0
 	VAESDEC X0, X1, X1
 	VAESDEC X0, X2, X2
@@ -2401,7 +2409,7 @@ rounds12x111:
 	VAESDEC X0, X7, X7
 	VAESDEC X0, X8, X8
 
-rounds10x112:
+rounds10x116:
 	VMOVDQU    320(R8), X0
 	VAESDEC    X0, X1, X1
 	VAESDEC    X0, X2, X2
@@ -2567,20 +2575,20 @@ rounds10x112:
 	VMOVDQU     X8, 112(DI)
 	ADDQ        $+128, DI
 	DECQ        CX
-	JNZ         more96
+	JNZ         more99
 
-noGroups97:
+noGroups100:
 	TESTQ R11, R11
-	JZ    last98
+	JZ    last101
 	DECQ  R9
-	JZ    exit100
-	JMP   encrypted105
-	JMP sector95
+	JZ    exit103
+	JMP   encrypted107
+	JMP sector98
 	PCALIGN $0x40
 
-last98:
+last101:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save99
+	JNZ   save102
 
 	// -- the last group of a sector without a tail
 	VMOVDQU 240(R8), X0
@@ -2604,8 +2612,8 @@ last98:
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
-	JCS     rounds10x114
-	JEQ     rounds12x113
+	JCS     rounds10x118
+	JEQ     rounds12x117
 	VMOVDQU 256(R8), X0
 	VAESDEC X0, X1, X1
 	VAESDEC X0, X2, X2
@@ -2625,7 +2633,7 @@ last98:
 	VAESDEC X0, X7, X7
 	VAESDEC X0, X8, X8
 
-rounds12x113:
+rounds12x117:
 	VMOVDQU 288(R8), X0
 	VAESDEC X0, X1, X1
 	VAESDEC X0, X2, X2
@@ -2645,7 +2653,7 @@ rounds12x113:
 	VAESDEC X0, X7, X7
 	VAESDEC X0, X8, X8
 
-rounds10x114:
+rounds10x118:
 	VMOVDQU    320(R8), X0
 	VAESDEC    X0, X1, X1
 	VAESDEC    X0, X2, X2
@@ -2816,17 +2824,17 @@ rounds10x114:
 	VMOVDQU     X8, 112(DI)
 	ADDQ        $+128, DI
 	DECQ        R9
-	JNZ         sector95
-	JMP         exit100
+	JNZ         sector98
+	JMP         exit103
 
-save99:
+save102:
 	// -- the tweak that follows, for the call that continues
 	VMOVDQU (R12), X0
 	MOVQ    tweaks+48(FP), AX
 	VMOVDQU X0, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit100:
+exit103:
 	VPXOR   X0, X0, X0
 	VMOVDQU X0, (R12)
 	VMOVDQU X0, 16(R12)

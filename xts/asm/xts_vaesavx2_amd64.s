@@ -24,88 +24,68 @@ TEXT ·encryptVAESAVX2(SB), NOSPLIT, $0-72
 	//   Y9: batch, the encrypted tweaks of the next sectors, the first in lane 0
 	//   Y10-Y13: tweaks xored with the last round key; in the tail: scratch
 	//   Y14, Y15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole7
-	SUBQ    $0x10, R10
 
-whole7:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split8
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split8:
 	// -- tweaks of the first sectors
 	TESTQ       $0x00000002, mode+40(FP)
-	JNZ         resume9
+	JNZ         resume8
 	MOVQ        R9, AX
 	TESTQ       $0x00000001, mode+40(FP)
-	JNZ         explicit11
+	JNZ         explicit10
 	VMOVQ       R13, X9
 	ADDQ        step+64(FP), R13
 	VMOVQ       R13, X8
 	ADDQ        step+64(FP), R13
 	VINSERTI128 $0x01, X8, Y9, Y9
-	JMP         ready13
+	JMP         ready12
 
-explicit11:
+explicit10:
 	CMPQ    AX, $0x02
-	JCS     single12
+	JCS     single11
 	VMOVDQU (R13), Y9
 	ADDQ    $0x20, R13
-	JMP     ready13
+	JMP     ready12
 
-single12:
+single11:
 	VMOVDQU (R13), X9
 
-ready13:
-	VPXOR   2648(R8), Y9, Y9
+ready12:
+	VPXOR   2688(R8), Y9, Y9
 	CMPQ    BX, $0x0c
-	JCS     rounds10x15
-	JEQ     rounds12x14
-	VAESENC 2712(R8), Y9, Y9
-	VAESENC 2776(R8), Y9, Y9
+	JCS     rounds10x14
+	JEQ     rounds12x13
+	VAESENC 2752(R8), Y9, Y9
+	VAESENC 2816(R8), Y9, Y9
 
-rounds12x14:
-	VAESENC 2840(R8), Y9, Y9
-	VAESENC 2904(R8), Y9, Y9
+rounds12x13:
+	VAESENC 2880(R8), Y9, Y9
+	VAESENC 2944(R8), Y9, Y9
 
-rounds10x15:
-	VAESENC     2968(R8), Y9, Y9
-	VAESENC     3032(R8), Y9, Y9
-	VAESENC     3096(R8), Y9, Y9
-	VAESENC     3160(R8), Y9, Y9
-	VAESENC     3224(R8), Y9, Y9
-	VAESENC     3288(R8), Y9, Y9
-	VAESENC     3352(R8), Y9, Y9
-	VAESENC     3416(R8), Y9, Y9
-	VAESENC     3480(R8), Y9, Y9
-	VAESENCLAST 3544(R8), Y9, Y9
+rounds10x14:
+	VAESENC     3008(R8), Y9, Y9
+	VAESENC     3072(R8), Y9, Y9
+	VAESENC     3136(R8), Y9, Y9
+	VAESENC     3200(R8), Y9, Y9
+	VAESENC     3264(R8), Y9, Y9
+	VAESENC     3328(R8), Y9, Y9
+	VAESENC     3392(R8), Y9, Y9
+	VAESENC     3456(R8), Y9, Y9
+	VAESENC     3520(R8), Y9, Y9
+	VAESENCLAST 3584(R8), Y9, Y9
 	MOVQ        $0x00000002, R12
-	JMP         filled10
+	JMP         filled9
 
-resume9:
+resume8:
 	VMOVDQU (R13), X9
 	MOVQ    $0x00000001, R12
 
-filled10:
+filled9:
 	VPERMQ     $0x44, Y9, Y7
 	VPERMQ     $0xee, Y9, Y9
 	VPSRLVQ    spreadRight0<>+0(SB), Y7, Y14
@@ -133,60 +113,82 @@ filled10:
 	VPXOR      Y15, Y7, Y7
 	VPXOR      Y14, Y7, Y7
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole15
+	SUBQ  $0x10, R10
+
+whole15:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split16
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split16
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split16:
 	// -- a sector
 sector1:
 	DECQ  R12
-	JNZ   have16
+	JNZ   have17
 	LEAQ  -1(R9), AX
 	TESTQ AX, AX
-	JZ    have16
+	JZ    have17
 
 	// -- tweaks of the next sectors
 	TESTQ       $0x00000001, mode+40(FP)
-	JNZ         explicit17
+	JNZ         explicit18
 	VMOVQ       R13, X9
 	ADDQ        step+64(FP), R13
 	VMOVQ       R13, X8
 	ADDQ        step+64(FP), R13
 	VINSERTI128 $0x01, X8, Y9, Y9
-	JMP         ready19
+	JMP         ready20
 
-explicit17:
+explicit18:
 	CMPQ    AX, $0x02
-	JCS     single18
+	JCS     single19
 	VMOVDQU (R13), Y9
 	ADDQ    $0x20, R13
-	JMP     ready19
+	JMP     ready20
 
-single18:
+single19:
 	VMOVDQU (R13), X9
 
-ready19:
-	VPXOR   2648(R8), Y9, Y9
+ready20:
+	VPXOR   2688(R8), Y9, Y9
 	CMPQ    BX, $0x0c
-	JCS     rounds10x21
-	JEQ     rounds12x20
-	VAESENC 2712(R8), Y9, Y9
-	VAESENC 2776(R8), Y9, Y9
+	JCS     rounds10x22
+	JEQ     rounds12x21
+	VAESENC 2752(R8), Y9, Y9
+	VAESENC 2816(R8), Y9, Y9
 
-rounds12x20:
-	VAESENC 2840(R8), Y9, Y9
-	VAESENC 2904(R8), Y9, Y9
+rounds12x21:
+	VAESENC 2880(R8), Y9, Y9
+	VAESENC 2944(R8), Y9, Y9
 
-rounds10x21:
-	VAESENC     2968(R8), Y9, Y9
-	VAESENC     3032(R8), Y9, Y9
-	VAESENC     3096(R8), Y9, Y9
-	VAESENC     3160(R8), Y9, Y9
-	VAESENC     3224(R8), Y9, Y9
-	VAESENC     3288(R8), Y9, Y9
-	VAESENC     3352(R8), Y9, Y9
-	VAESENC     3416(R8), Y9, Y9
-	VAESENC     3480(R8), Y9, Y9
-	VAESENCLAST 3544(R8), Y9, Y9
+rounds10x22:
+	VAESENC     3008(R8), Y9, Y9
+	VAESENC     3072(R8), Y9, Y9
+	VAESENC     3136(R8), Y9, Y9
+	VAESENC     3200(R8), Y9, Y9
+	VAESENC     3264(R8), Y9, Y9
+	VAESENC     3328(R8), Y9, Y9
+	VAESENC     3392(R8), Y9, Y9
+	VAESENC     3456(R8), Y9, Y9
+	VAESENC     3520(R8), Y9, Y9
+	VAESENCLAST 3584(R8), Y9, Y9
 	MOVQ        $0x00000002, R12
 
-have16:
+have17:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -205,10 +207,10 @@ more2:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
-	VPXOR          1624(R8), Y4, Y10
-	VPXOR          1624(R8), Y5, Y11
-	VPXOR          1624(R8), Y6, Y12
-	VPXOR          1624(R8), Y7, Y13
+	VPXOR          1664(R8), Y4, Y10
+	VPXOR          1664(R8), Y5, Y11
+	VPXOR          1664(R8), Y6, Y12
+	VPXOR          1664(R8), Y7, Y13
 	VPSRLDQ        $0x0f, Y4, Y14
 	VPSLLDQ        $0x01, Y4, Y4
 	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
@@ -226,8 +228,8 @@ more2:
 	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
 	VPXOR          Y15, Y7, Y7
 	CMPQ           BX, $0x0c
-	JCS            rounds10x23
-	JEQ            rounds12x22
+	JCS            rounds10x24
+	JEQ            rounds12x23
 	VBROADCASTI128 16(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -239,7 +241,7 @@ more2:
 	VAESENC        Y8, Y2, Y2
 	VAESENC        Y8, Y3, Y3
 
-rounds12x22:
+rounds12x23:
 	VBROADCASTI128 48(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -251,7 +253,7 @@ rounds12x22:
 	VAESENC        Y8, Y2, Y2
 	VAESENC        Y8, Y3, Y3
 
-rounds10x23:
+rounds10x24:
 	VBROADCASTI128 80(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -323,27 +325,27 @@ noGroups3:
 	LEAQ    -1(AX), DX
 	ANDQ    $-32, DX
 	TESTQ   $0x00000010, AX
-	JNZ     half26
+	JNZ     half27
 	VMOVDQU (SI)(DX*1), Y3
-	JMP     loaded27
+	JMP     loaded28
 
-half26:
+half27:
 	VMOVDQU (SI)(DX*1), X3
 
-loaded27:
+loaded28:
 	CMPQ    DX, $0x60
-	JEQ     there28
+	JEQ     there29
 	VMOVDQA Y6, Y7
 	CMPQ    DX, $0x40
-	JEQ     there28
+	JEQ     there29
 	VMOVDQA Y5, Y7
 	CMPQ    DX, $0x20
-	JEQ     there28
+	JEQ     there29
 	VMOVDQA Y4, Y7
 
-there28:
+there29:
 	TESTQ CX, CX
-	JZ    pass24
+	JZ    pass25
 
 	// -- ciphertext stealing: the partial block, which is the last 16 bytes shifted down
 	VMOVDQU -16(SI)(R11*1), X10
@@ -354,10 +356,10 @@ there28:
 	// The last whole block's tweak and the one after it
 	VMOVDQA      X7, X11
 	TESTQ        $0x00000010, R11
-	JNZ          low29
+	JNZ          low30
 	VEXTRACTI128 $0x01, Y7, X11
 
-low29:
+low30:
 	VPSRLQ     $0x3f, X11, X13
 	VPADDQ     X11, X11, X12
 	VPCLMULQDQ $0x01, fold<>+0(SB), X13, X14
@@ -367,38 +369,38 @@ low29:
 
 	// The last vector
 	VPXOR   Y7, Y3, Y3
-	VPXOR   728(R8), Y3, Y3
-	VPXOR   1624(R8), Y7, Y7
+	VPXOR   768(R8), Y3, Y3
+	VPXOR   1664(R8), Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x32
-	JEQ     rounds12x31
-	VAESENC 792(R8), Y3, Y3
-	VAESENC 856(R8), Y3, Y3
+	JCS     rounds10x33
+	JEQ     rounds12x32
+	VAESENC 832(R8), Y3, Y3
+	VAESENC 896(R8), Y3, Y3
 
-rounds12x31:
-	VAESENC 920(R8), Y3, Y3
-	VAESENC 984(R8), Y3, Y3
+rounds12x32:
+	VAESENC 960(R8), Y3, Y3
+	VAESENC 1024(R8), Y3, Y3
 
-rounds10x32:
-	VAESENC     1048(R8), Y3, Y3
-	VAESENC     1112(R8), Y3, Y3
-	VAESENC     1176(R8), Y3, Y3
-	VAESENC     1240(R8), Y3, Y3
-	VAESENC     1304(R8), Y3, Y3
-	VAESENC     1368(R8), Y3, Y3
-	VAESENC     1432(R8), Y3, Y3
-	VAESENC     1496(R8), Y3, Y3
-	VAESENC     1560(R8), Y3, Y3
+rounds10x33:
+	VAESENC     1088(R8), Y3, Y3
+	VAESENC     1152(R8), Y3, Y3
+	VAESENC     1216(R8), Y3, Y3
+	VAESENC     1280(R8), Y3, Y3
+	VAESENC     1344(R8), Y3, Y3
+	VAESENC     1408(R8), Y3, Y3
+	VAESENC     1472(R8), Y3, Y3
+	VAESENC     1536(R8), Y3, Y3
+	VAESENC     1600(R8), Y3, Y3
 	VAESENCLAST Y7, Y3, Y3
 	VMOVDQA     X12, X7
 
 	// The joined block
 	TESTQ        $0x00000010, R11
-	JNZ          only33
+	JNZ          only34
 	VMOVDQU      X3, (DI)(DX*1)
 	VEXTRACTI128 $0x01, Y3, X3
 
-only33:
+only34:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	VPSHUFB (AX), X3, X14
@@ -412,14 +414,14 @@ only33:
 	MOVQ      R11, AX
 	SUBQ      CX, AX
 
-pass24:
+pass25:
 	// -- the pass
 	CMPQ    DX, $0x20
-	JCS     pass1v34
+	JCS     pass1v35
 	CMPQ    DX, $0x40
-	JCS     pass2v35
+	JCS     pass2v36
 	CMPQ    DX, $0x60
-	JCS     pass3v36
+	JCS     pass3v37
 	VMOVDQU (SI), Y0
 	VMOVDQU 32(SI), Y1
 	VMOVDQU 64(SI), Y2
@@ -427,84 +429,84 @@ pass24:
 	VPXOR   Y5, Y1, Y1
 	VPXOR   Y6, Y2, Y2
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 728(R8), Y8
+	VMOVDQU 768(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y1, Y1
 	VPXOR   Y8, Y2, Y2
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 1624(R8), Y8
+	VMOVDQU 1664(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y5, Y5
 	VPXOR   Y8, Y6, Y6
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x38
-	JEQ     rounds12x37
-	VMOVDQU 792(R8), Y8
+	JCS     rounds10x39
+	JEQ     rounds12x38
+	VMOVDQU 832(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y1, Y1
 	VAESENC Y8, Y2, Y2
 	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-
-rounds12x37:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y2, Y2
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
+	VMOVDQU 896(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y1, Y1
 	VAESENC Y8, Y2, Y2
 	VAESENC Y8, Y3, Y3
 
-rounds10x38:
-	VMOVDQU     1048(R8), Y8
+rounds12x38:
+	VMOVDQU 960(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y1, Y1
+	VAESENC Y8, Y2, Y2
+	VAESENC Y8, Y3, Y3
+	VMOVDQU 1024(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y1, Y1
+	VAESENC Y8, Y2, Y2
+	VAESENC Y8, Y3, Y3
+
+rounds10x39:
+	VMOVDQU     1088(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1112(R8), Y8
+	VMOVDQU     1152(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1176(R8), Y8
+	VMOVDQU     1216(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1240(R8), Y8
+	VMOVDQU     1280(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1304(R8), Y8
+	VMOVDQU     1344(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1368(R8), Y8
+	VMOVDQU     1408(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1432(R8), Y8
+	VMOVDQU     1472(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1496(R8), Y8
+	VMOVDQU     1536(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1560(R8), Y8
+	VMOVDQU     1600(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y2, Y2
@@ -516,78 +518,78 @@ rounds10x38:
 	VMOVDQU     Y0, (DI)
 	VMOVDQU     Y1, 32(DI)
 	VMOVDQU     Y2, 64(DI)
-	JMP         stored25
+	JMP         stored26
 
-pass3v36:
+pass3v37:
 	VMOVDQU (SI), Y0
 	VMOVDQU 32(SI), Y1
 	VPXOR   Y4, Y0, Y0
 	VPXOR   Y5, Y1, Y1
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 728(R8), Y8
+	VMOVDQU 768(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y1, Y1
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 1624(R8), Y8
+	VMOVDQU 1664(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y5, Y5
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
-	VMOVDQU 792(R8), Y8
+	JCS     rounds10x41
+	JEQ     rounds12x40
+	VMOVDQU 832(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y1, Y1
 	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y3, Y3
-
-rounds12x39:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y1, Y1
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
+	VMOVDQU 896(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y1, Y1
 	VAESENC Y8, Y3, Y3
 
-rounds10x40:
-	VMOVDQU     1048(R8), Y8
+rounds12x40:
+	VMOVDQU 960(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y1, Y1
+	VAESENC Y8, Y3, Y3
+	VMOVDQU 1024(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y1, Y1
+	VAESENC Y8, Y3, Y3
+
+rounds10x41:
+	VMOVDQU     1088(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1112(R8), Y8
+	VMOVDQU     1152(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1176(R8), Y8
+	VMOVDQU     1216(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1240(R8), Y8
+	VMOVDQU     1280(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1304(R8), Y8
+	VMOVDQU     1344(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1368(R8), Y8
+	VMOVDQU     1408(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1432(R8), Y8
+	VMOVDQU     1472(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1496(R8), Y8
+	VMOVDQU     1536(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1560(R8), Y8
+	VMOVDQU     1600(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y1, Y1
 	VAESENC     Y8, Y3, Y3
@@ -596,123 +598,123 @@ rounds10x40:
 	VAESENCLAST Y7, Y3, Y3
 	VMOVDQU     Y0, (DI)
 	VMOVDQU     Y1, 32(DI)
-	JMP         stored25
+	JMP         stored26
 
-pass2v35:
+pass2v36:
 	VMOVDQU (SI), Y0
 	VPXOR   Y4, Y0, Y0
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 728(R8), Y8
+	VMOVDQU 768(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 1624(R8), Y8
+	VMOVDQU 1664(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x42
-	JEQ     rounds12x41
-	VMOVDQU 792(R8), Y8
+	JCS     rounds10x43
+	JEQ     rounds12x42
+	VMOVDQU 832(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y3, Y3
-
-rounds12x41:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y0, Y0
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
+	VMOVDQU 896(R8), Y8
 	VAESENC Y8, Y0, Y0
 	VAESENC Y8, Y3, Y3
 
-rounds10x42:
-	VMOVDQU     1048(R8), Y8
+rounds12x42:
+	VMOVDQU 960(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y3, Y3
+	VMOVDQU 1024(R8), Y8
+	VAESENC Y8, Y0, Y0
+	VAESENC Y8, Y3, Y3
+
+rounds10x43:
+	VMOVDQU     1088(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1112(R8), Y8
+	VMOVDQU     1152(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1176(R8), Y8
+	VMOVDQU     1216(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1240(R8), Y8
+	VMOVDQU     1280(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1304(R8), Y8
+	VMOVDQU     1344(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1368(R8), Y8
+	VMOVDQU     1408(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1432(R8), Y8
+	VMOVDQU     1472(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1496(R8), Y8
+	VMOVDQU     1536(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1560(R8), Y8
+	VMOVDQU     1600(R8), Y8
 	VAESENC     Y8, Y0, Y0
 	VAESENC     Y8, Y3, Y3
 	VAESENCLAST Y4, Y0, Y0
 	VAESENCLAST Y7, Y3, Y3
 	VMOVDQU     Y0, (DI)
-	JMP         stored25
+	JMP         stored26
 
-pass1v34:
+pass1v35:
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 728(R8), Y8
+	VMOVDQU 768(R8), Y8
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 1624(R8), Y8
+	VMOVDQU 1664(R8), Y8
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x44
-	JEQ     rounds12x43
-	VMOVDQU 792(R8), Y8
+	JCS     rounds10x45
+	JEQ     rounds12x44
+	VMOVDQU 832(R8), Y8
 	VAESENC Y8, Y3, Y3
-	VMOVDQU 856(R8), Y8
-	VAESENC Y8, Y3, Y3
-
-rounds12x43:
-	VMOVDQU 920(R8), Y8
-	VAESENC Y8, Y3, Y3
-	VMOVDQU 984(R8), Y8
+	VMOVDQU 896(R8), Y8
 	VAESENC Y8, Y3, Y3
 
-rounds10x44:
-	VMOVDQU     1048(R8), Y8
+rounds12x44:
+	VMOVDQU 960(R8), Y8
+	VAESENC Y8, Y3, Y3
+	VMOVDQU 1024(R8), Y8
+	VAESENC Y8, Y3, Y3
+
+rounds10x45:
+	VMOVDQU     1088(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1112(R8), Y8
+	VMOVDQU     1152(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1176(R8), Y8
+	VMOVDQU     1216(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1240(R8), Y8
+	VMOVDQU     1280(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1304(R8), Y8
+	VMOVDQU     1344(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1368(R8), Y8
+	VMOVDQU     1408(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1432(R8), Y8
+	VMOVDQU     1472(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1496(R8), Y8
+	VMOVDQU     1536(R8), Y8
 	VAESENC     Y8, Y3, Y3
-	VMOVDQU     1560(R8), Y8
+	VMOVDQU     1600(R8), Y8
 	VAESENC     Y8, Y3, Y3
 	VAESENCLAST Y7, Y3, Y3
 
-stored25:
+stored26:
 	// -- the last vector, or the joined block
 	TESTQ   CX, CX
-	JNZ     single45
+	JNZ     single46
 	TESTQ   $0x00000010, AX
-	JNZ     single45
+	JNZ     single46
 	VMOVDQU Y3, (DI)(DX*1)
-	JMP     done46
+	JMP     done47
 
-single45:
+single46:
 	VMOVDQU X3, -16(DI)(AX*1)
 
-done46:
+done47:
 	ADDQ       R11, SI
 	ADDQ       R11, DI
 	DECQ       R9
@@ -761,10 +763,10 @@ last4:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
-	VPXOR          1624(R8), Y4, Y10
-	VPXOR          1624(R8), Y5, Y11
-	VPXOR          1624(R8), Y6, Y12
-	VPXOR          1624(R8), Y7, Y13
+	VPXOR          1664(R8), Y4, Y10
+	VPXOR          1664(R8), Y5, Y11
+	VPXOR          1664(R8), Y6, Y12
+	VPXOR          1664(R8), Y7, Y13
 	VPERMQ         $0x44, Y9, Y7
 	VPERMQ         $0xee, Y9, Y9
 	VPSRLVQ        spreadRight0<>+0(SB), Y7, Y14
@@ -792,8 +794,8 @@ last4:
 	VPXOR          Y15, Y7, Y7
 	VPXOR          Y14, Y7, Y7
 	CMPQ           BX, $0x0c
-	JCS            rounds10x48
-	JEQ            rounds12x47
+	JCS            rounds10x49
+	JEQ            rounds12x48
 	VBROADCASTI128 16(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -805,7 +807,7 @@ last4:
 	VAESENC        Y8, Y2, Y2
 	VAESENC        Y8, Y3, Y3
 
-rounds12x47:
+rounds12x48:
 	VBROADCASTI128 48(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -817,7 +819,7 @@ rounds12x47:
 	VAESENC        Y8, Y2, Y2
 	VAESENC        Y8, Y3, Y3
 
-rounds10x48:
+rounds10x49:
 	VBROADCASTI128 80(R8), Y8
 	VAESENC        Y8, Y0, Y0
 	VAESENC        Y8, Y1, Y1
@@ -984,34 +986,14 @@ TEXT ·decryptVAESAVX2(SB), NOSPLIT, $0-72
 	//   Y9: batch, the encrypted tweaks of the next sectors, the first in lane 0
 	//   Y10-Y13: tweaks xored with the last round key; in the tail: scratch
 	//   Y14, Y15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole55
-	SUBQ    $0x10, R10
 
-whole55:
-	SHRQ  $0x07, R10
-	MOVQ  R10, AX
-	SHLQ  $0x07, AX
-	SUBQ  AX, R11
-	JNZ   split56
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split56
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split56:
 	// -- tweaks of the first sectors
 	TESTQ       $0x00000002, mode+40(FP)
 	JNZ         resume57
@@ -1036,28 +1018,28 @@ single60:
 	VMOVDQU (R13), X9
 
 ready61:
-	VPXOR   2648(R8), Y9, Y9
+	VPXOR   2688(R8), Y9, Y9
 	CMPQ    BX, $0x0c
 	JCS     rounds10x63
 	JEQ     rounds12x62
-	VAESENC 2712(R8), Y9, Y9
-	VAESENC 2776(R8), Y9, Y9
+	VAESENC 2752(R8), Y9, Y9
+	VAESENC 2816(R8), Y9, Y9
 
 rounds12x62:
-	VAESENC 2840(R8), Y9, Y9
-	VAESENC 2904(R8), Y9, Y9
+	VAESENC 2880(R8), Y9, Y9
+	VAESENC 2944(R8), Y9, Y9
 
 rounds10x63:
-	VAESENC     2968(R8), Y9, Y9
-	VAESENC     3032(R8), Y9, Y9
-	VAESENC     3096(R8), Y9, Y9
-	VAESENC     3160(R8), Y9, Y9
-	VAESENC     3224(R8), Y9, Y9
-	VAESENC     3288(R8), Y9, Y9
-	VAESENC     3352(R8), Y9, Y9
-	VAESENC     3416(R8), Y9, Y9
-	VAESENC     3480(R8), Y9, Y9
-	VAESENCLAST 3544(R8), Y9, Y9
+	VAESENC     3008(R8), Y9, Y9
+	VAESENC     3072(R8), Y9, Y9
+	VAESENC     3136(R8), Y9, Y9
+	VAESENC     3200(R8), Y9, Y9
+	VAESENC     3264(R8), Y9, Y9
+	VAESENC     3328(R8), Y9, Y9
+	VAESENC     3392(R8), Y9, Y9
+	VAESENC     3456(R8), Y9, Y9
+	VAESENC     3520(R8), Y9, Y9
+	VAESENCLAST 3584(R8), Y9, Y9
 	MOVQ        $0x00000002, R12
 	JMP         filled58
 
@@ -1093,68 +1075,90 @@ filled58:
 	VPXOR      Y15, Y7, Y7
 	VPXOR      Y14, Y7, Y7
 
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole64
+	SUBQ  $0x10, R10
+
+whole64:
+	SHRQ  $0x07, R10
+	MOVQ  R10, AX
+	SHLQ  $0x07, AX
+	SUBQ  AX, R11
+	JNZ   split65
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split65
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split65:
 	// -- a sector
-sector49:
+sector50:
 	DECQ  R12
-	JNZ   have64
+	JNZ   have66
 	LEAQ  -1(R9), AX
 	TESTQ AX, AX
-	JZ    have64
+	JZ    have66
 
 	// -- tweaks of the next sectors
 	TESTQ       $0x00000001, mode+40(FP)
-	JNZ         explicit65
+	JNZ         explicit67
 	VMOVQ       R13, X9
 	ADDQ        step+64(FP), R13
 	VMOVQ       R13, X8
 	ADDQ        step+64(FP), R13
 	VINSERTI128 $0x01, X8, Y9, Y9
-	JMP         ready67
+	JMP         ready69
 
-explicit65:
+explicit67:
 	CMPQ    AX, $0x02
-	JCS     single66
+	JCS     single68
 	VMOVDQU (R13), Y9
 	ADDQ    $0x20, R13
-	JMP     ready67
+	JMP     ready69
 
-single66:
+single68:
 	VMOVDQU (R13), X9
 
-ready67:
-	VPXOR   2648(R8), Y9, Y9
+ready69:
+	VPXOR   2688(R8), Y9, Y9
 	CMPQ    BX, $0x0c
-	JCS     rounds10x69
-	JEQ     rounds12x68
-	VAESENC 2712(R8), Y9, Y9
-	VAESENC 2776(R8), Y9, Y9
+	JCS     rounds10x71
+	JEQ     rounds12x70
+	VAESENC 2752(R8), Y9, Y9
+	VAESENC 2816(R8), Y9, Y9
 
-rounds12x68:
-	VAESENC 2840(R8), Y9, Y9
-	VAESENC 2904(R8), Y9, Y9
+rounds12x70:
+	VAESENC 2880(R8), Y9, Y9
+	VAESENC 2944(R8), Y9, Y9
 
-rounds10x69:
-	VAESENC     2968(R8), Y9, Y9
-	VAESENC     3032(R8), Y9, Y9
-	VAESENC     3096(R8), Y9, Y9
-	VAESENC     3160(R8), Y9, Y9
-	VAESENC     3224(R8), Y9, Y9
-	VAESENC     3288(R8), Y9, Y9
-	VAESENC     3352(R8), Y9, Y9
-	VAESENC     3416(R8), Y9, Y9
-	VAESENC     3480(R8), Y9, Y9
-	VAESENCLAST 3544(R8), Y9, Y9
+rounds10x71:
+	VAESENC     3008(R8), Y9, Y9
+	VAESENC     3072(R8), Y9, Y9
+	VAESENC     3136(R8), Y9, Y9
+	VAESENC     3200(R8), Y9, Y9
+	VAESENC     3264(R8), Y9, Y9
+	VAESENC     3328(R8), Y9, Y9
+	VAESENC     3392(R8), Y9, Y9
+	VAESENC     3456(R8), Y9, Y9
+	VAESENC     3520(R8), Y9, Y9
+	VAESENCLAST 3584(R8), Y9, Y9
 	MOVQ        $0x00000002, R12
 
-have64:
+have66:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups51
+	JZ    noGroups52
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more50:
+more51:
 	VBROADCASTI128 240(R8), Y8
 	VPXOR          (SI), Y4, Y0
 	VPXOR          Y8, Y0, Y0
@@ -1165,10 +1169,10 @@ more50:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
-	VPXOR          2584(R8), Y4, Y10
-	VPXOR          2584(R8), Y5, Y11
-	VPXOR          2584(R8), Y6, Y12
-	VPXOR          2584(R8), Y7, Y13
+	VPXOR          2624(R8), Y4, Y10
+	VPXOR          2624(R8), Y5, Y11
+	VPXOR          2624(R8), Y6, Y12
+	VPXOR          2624(R8), Y7, Y13
 	VPSRLDQ        $0x0f, Y4, Y14
 	VPSLLDQ        $0x01, Y4, Y4
 	VPCLMULQDQ     $0x00, fold<>+0(SB), Y14, Y14
@@ -1186,8 +1190,8 @@ more50:
 	VPCLMULQDQ     $0x00, fold<>+0(SB), Y15, Y15
 	VPXOR          Y15, Y7, Y7
 	CMPQ           BX, $0x0c
-	JCS            rounds10x71
-	JEQ            rounds12x70
+	JCS            rounds10x73
+	JEQ            rounds12x72
 	VBROADCASTI128 256(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1199,7 +1203,7 @@ more50:
 	VAESDEC        Y8, Y2, Y2
 	VAESDEC        Y8, Y3, Y3
 
-rounds12x70:
+rounds12x72:
 	VBROADCASTI128 288(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1211,7 +1215,7 @@ rounds12x70:
 	VAESDEC        Y8, Y2, Y2
 	VAESDEC        Y8, Y3, Y3
 
-rounds10x71:
+rounds10x73:
 	VBROADCASTI128 320(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1267,11 +1271,11 @@ rounds10x71:
 	VMOVDQU        Y3, 96(DI)
 	ADDQ           $0x80, DI
 	DECQ           CX
-	JNZ            more50
+	JNZ            more51
 
-noGroups51:
+noGroups52:
 	TESTQ R11, R11
-	JZ    last52
+	JZ    last53
 
 	// -- the tail: its last vector
 	MOVQ R11, CX
@@ -1283,27 +1287,27 @@ noGroups51:
 	LEAQ    -1(AX), DX
 	ANDQ    $-32, DX
 	TESTQ   $0x00000010, AX
-	JNZ     half74
+	JNZ     half76
 	VMOVDQU (SI)(DX*1), Y3
-	JMP     loaded75
+	JMP     loaded77
 
-half74:
+half76:
 	VMOVDQU (SI)(DX*1), X3
 
-loaded75:
+loaded77:
 	CMPQ    DX, $0x60
-	JEQ     there76
+	JEQ     there78
 	VMOVDQA Y6, Y7
 	CMPQ    DX, $0x40
-	JEQ     there76
+	JEQ     there78
 	VMOVDQA Y5, Y7
 	CMPQ    DX, $0x20
-	JEQ     there76
+	JEQ     there78
 	VMOVDQA Y4, Y7
 
-there76:
+there78:
 	TESTQ CX, CX
-	JZ    pass72
+	JZ    pass74
 
 	// -- ciphertext stealing: the partial block, which is the last 16 bytes shifted down
 	VMOVDQU -16(SI)(R11*1), X10
@@ -1314,10 +1318,10 @@ there76:
 	// The last whole block's tweak and the one after it
 	VMOVDQA      X7, X11
 	TESTQ        $0x00000010, R11
-	JNZ          low77
+	JNZ          low79
 	VEXTRACTI128 $0x01, Y7, X11
 
-low77:
+low79:
 	VPSRLQ      $0x3f, X11, X13
 	VPADDQ      X11, X11, X12
 	VPCLMULQDQ  $0x01, fold<>+0(SB), X13, X14
@@ -1327,44 +1331,44 @@ low77:
 	VINSERTI128 $0x01, X12, Y7, Y13
 	TESTQ       $0x00000010, R11
 	VMOVDQA     Y13, Y7
-	JZ          chosen78
+	JZ          chosen80
 	VMOVDQA     X12, X7
 
-chosen78:
+chosen80:
 	// The last vector
 	VPXOR   Y7, Y3, Y3
-	VPXOR   1688(R8), Y3, Y3
-	VPXOR   2584(R8), Y7, Y7
+	VPXOR   1728(R8), Y3, Y3
+	VPXOR   2624(R8), Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x80
-	JEQ     rounds12x79
-	VAESDEC 1752(R8), Y3, Y3
-	VAESDEC 1816(R8), Y3, Y3
+	JCS     rounds10x82
+	JEQ     rounds12x81
+	VAESDEC 1792(R8), Y3, Y3
+	VAESDEC 1856(R8), Y3, Y3
 
-rounds12x79:
-	VAESDEC 1880(R8), Y3, Y3
-	VAESDEC 1944(R8), Y3, Y3
+rounds12x81:
+	VAESDEC 1920(R8), Y3, Y3
+	VAESDEC 1984(R8), Y3, Y3
 
-rounds10x80:
-	VAESDEC     2008(R8), Y3, Y3
-	VAESDEC     2072(R8), Y3, Y3
-	VAESDEC     2136(R8), Y3, Y3
-	VAESDEC     2200(R8), Y3, Y3
-	VAESDEC     2264(R8), Y3, Y3
-	VAESDEC     2328(R8), Y3, Y3
-	VAESDEC     2392(R8), Y3, Y3
-	VAESDEC     2456(R8), Y3, Y3
-	VAESDEC     2520(R8), Y3, Y3
+rounds10x82:
+	VAESDEC     2048(R8), Y3, Y3
+	VAESDEC     2112(R8), Y3, Y3
+	VAESDEC     2176(R8), Y3, Y3
+	VAESDEC     2240(R8), Y3, Y3
+	VAESDEC     2304(R8), Y3, Y3
+	VAESDEC     2368(R8), Y3, Y3
+	VAESDEC     2432(R8), Y3, Y3
+	VAESDEC     2496(R8), Y3, Y3
+	VAESDEC     2560(R8), Y3, Y3
 	VAESDECLAST Y7, Y3, Y3
 	VMOVDQA     X11, X7
 
 	// The joined block
 	TESTQ        $0x00000010, R11
-	JNZ          only81
+	JNZ          only83
 	VMOVDQU      X3, (DI)(DX*1)
 	VEXTRACTI128 $0x01, Y3, X3
 
-only81:
+only83:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	VPSHUFB (AX), X3, X14
@@ -1378,14 +1382,14 @@ only81:
 	MOVQ      R11, AX
 	SUBQ      CX, AX
 
-pass72:
+pass74:
 	// -- the pass
 	CMPQ    DX, $0x20
-	JCS     pass1v82
+	JCS     pass1v84
 	CMPQ    DX, $0x40
-	JCS     pass2v83
+	JCS     pass2v85
 	CMPQ    DX, $0x60
-	JCS     pass3v84
+	JCS     pass3v86
 	VMOVDQU (SI), Y0
 	VMOVDQU 32(SI), Y1
 	VMOVDQU 64(SI), Y2
@@ -1393,84 +1397,84 @@ pass72:
 	VPXOR   Y5, Y1, Y1
 	VPXOR   Y6, Y2, Y2
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 1688(R8), Y8
+	VMOVDQU 1728(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y1, Y1
 	VPXOR   Y8, Y2, Y2
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 2584(R8), Y8
+	VMOVDQU 2624(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y5, Y5
 	VPXOR   Y8, Y6, Y6
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x86
-	JEQ     rounds12x85
-	VMOVDQU 1752(R8), Y8
+	JCS     rounds10x88
+	JEQ     rounds12x87
+	VMOVDQU 1792(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y1, Y1
 	VAESDEC Y8, Y2, Y2
 	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-
-rounds12x85:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y2, Y2
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
+	VMOVDQU 1856(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y1, Y1
 	VAESDEC Y8, Y2, Y2
 	VAESDEC Y8, Y3, Y3
 
-rounds10x86:
-	VMOVDQU     2008(R8), Y8
+rounds12x87:
+	VMOVDQU 1920(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y1, Y1
+	VAESDEC Y8, Y2, Y2
+	VAESDEC Y8, Y3, Y3
+	VMOVDQU 1984(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y1, Y1
+	VAESDEC Y8, Y2, Y2
+	VAESDEC Y8, Y3, Y3
+
+rounds10x88:
+	VMOVDQU     2048(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2072(R8), Y8
+	VMOVDQU     2112(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2136(R8), Y8
+	VMOVDQU     2176(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2200(R8), Y8
+	VMOVDQU     2240(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2264(R8), Y8
+	VMOVDQU     2304(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2328(R8), Y8
+	VMOVDQU     2368(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2392(R8), Y8
+	VMOVDQU     2432(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2456(R8), Y8
+	VMOVDQU     2496(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2520(R8), Y8
+	VMOVDQU     2560(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y2, Y2
@@ -1482,78 +1486,78 @@ rounds10x86:
 	VMOVDQU     Y0, (DI)
 	VMOVDQU     Y1, 32(DI)
 	VMOVDQU     Y2, 64(DI)
-	JMP         stored73
+	JMP         stored75
 
-pass3v84:
+pass3v86:
 	VMOVDQU (SI), Y0
 	VMOVDQU 32(SI), Y1
 	VPXOR   Y4, Y0, Y0
 	VPXOR   Y5, Y1, Y1
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 1688(R8), Y8
+	VMOVDQU 1728(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y1, Y1
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 2584(R8), Y8
+	VMOVDQU 2624(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y5, Y5
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x88
-	JEQ     rounds12x87
-	VMOVDQU 1752(R8), Y8
+	JCS     rounds10x90
+	JEQ     rounds12x89
+	VMOVDQU 1792(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y1, Y1
 	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y3, Y3
-
-rounds12x87:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y1, Y1
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
+	VMOVDQU 1856(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y1, Y1
 	VAESDEC Y8, Y3, Y3
 
-rounds10x88:
-	VMOVDQU     2008(R8), Y8
+rounds12x89:
+	VMOVDQU 1920(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y1, Y1
+	VAESDEC Y8, Y3, Y3
+	VMOVDQU 1984(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y1, Y1
+	VAESDEC Y8, Y3, Y3
+
+rounds10x90:
+	VMOVDQU     2048(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2072(R8), Y8
+	VMOVDQU     2112(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2136(R8), Y8
+	VMOVDQU     2176(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2200(R8), Y8
+	VMOVDQU     2240(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2264(R8), Y8
+	VMOVDQU     2304(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2328(R8), Y8
+	VMOVDQU     2368(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2392(R8), Y8
+	VMOVDQU     2432(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2456(R8), Y8
+	VMOVDQU     2496(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2520(R8), Y8
+	VMOVDQU     2560(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y1, Y1
 	VAESDEC     Y8, Y3, Y3
@@ -1562,127 +1566,127 @@ rounds10x88:
 	VAESDECLAST Y7, Y3, Y3
 	VMOVDQU     Y0, (DI)
 	VMOVDQU     Y1, 32(DI)
-	JMP         stored73
+	JMP         stored75
 
-pass2v83:
+pass2v85:
 	VMOVDQU (SI), Y0
 	VPXOR   Y4, Y0, Y0
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 1688(R8), Y8
+	VMOVDQU 1728(R8), Y8
 	VPXOR   Y8, Y0, Y0
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 2584(R8), Y8
+	VMOVDQU 2624(R8), Y8
 	VPXOR   Y8, Y4, Y4
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x90
-	JEQ     rounds12x89
-	VMOVDQU 1752(R8), Y8
+	JCS     rounds10x92
+	JEQ     rounds12x91
+	VMOVDQU 1792(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y3, Y3
-
-rounds12x89:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y0, Y0
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
+	VMOVDQU 1856(R8), Y8
 	VAESDEC Y8, Y0, Y0
 	VAESDEC Y8, Y3, Y3
 
-rounds10x90:
-	VMOVDQU     2008(R8), Y8
+rounds12x91:
+	VMOVDQU 1920(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y3, Y3
+	VMOVDQU 1984(R8), Y8
+	VAESDEC Y8, Y0, Y0
+	VAESDEC Y8, Y3, Y3
+
+rounds10x92:
+	VMOVDQU     2048(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2072(R8), Y8
+	VMOVDQU     2112(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2136(R8), Y8
+	VMOVDQU     2176(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2200(R8), Y8
+	VMOVDQU     2240(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2264(R8), Y8
+	VMOVDQU     2304(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2328(R8), Y8
+	VMOVDQU     2368(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2392(R8), Y8
+	VMOVDQU     2432(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2456(R8), Y8
+	VMOVDQU     2496(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2520(R8), Y8
+	VMOVDQU     2560(R8), Y8
 	VAESDEC     Y8, Y0, Y0
 	VAESDEC     Y8, Y3, Y3
 	VAESDECLAST Y4, Y0, Y0
 	VAESDECLAST Y7, Y3, Y3
 	VMOVDQU     Y0, (DI)
-	JMP         stored73
+	JMP         stored75
 
-pass1v82:
+pass1v84:
 	VPXOR   Y7, Y3, Y3
-	VMOVDQU 1688(R8), Y8
+	VMOVDQU 1728(R8), Y8
 	VPXOR   Y8, Y3, Y3
-	VMOVDQU 2584(R8), Y8
+	VMOVDQU 2624(R8), Y8
 	VPXOR   Y8, Y7, Y7
 	CMPQ    BX, $0x0c
-	JCS     rounds10x92
-	JEQ     rounds12x91
-	VMOVDQU 1752(R8), Y8
+	JCS     rounds10x94
+	JEQ     rounds12x93
+	VMOVDQU 1792(R8), Y8
 	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1816(R8), Y8
-	VAESDEC Y8, Y3, Y3
-
-rounds12x91:
-	VMOVDQU 1880(R8), Y8
-	VAESDEC Y8, Y3, Y3
-	VMOVDQU 1944(R8), Y8
+	VMOVDQU 1856(R8), Y8
 	VAESDEC Y8, Y3, Y3
 
-rounds10x92:
-	VMOVDQU     2008(R8), Y8
+rounds12x93:
+	VMOVDQU 1920(R8), Y8
+	VAESDEC Y8, Y3, Y3
+	VMOVDQU 1984(R8), Y8
+	VAESDEC Y8, Y3, Y3
+
+rounds10x94:
+	VMOVDQU     2048(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2072(R8), Y8
+	VMOVDQU     2112(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2136(R8), Y8
+	VMOVDQU     2176(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2200(R8), Y8
+	VMOVDQU     2240(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2264(R8), Y8
+	VMOVDQU     2304(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2328(R8), Y8
+	VMOVDQU     2368(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2392(R8), Y8
+	VMOVDQU     2432(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2456(R8), Y8
+	VMOVDQU     2496(R8), Y8
 	VAESDEC     Y8, Y3, Y3
-	VMOVDQU     2520(R8), Y8
+	VMOVDQU     2560(R8), Y8
 	VAESDEC     Y8, Y3, Y3
 	VAESDECLAST Y7, Y3, Y3
 
-stored73:
+stored75:
 	// -- the last vector, or the joined block
 	TESTQ   CX, CX
-	JNZ     single93
+	JNZ     single95
 	TESTQ   $0x00000010, AX
-	JNZ     single93
+	JNZ     single95
 	VMOVDQU Y3, (DI)(DX*1)
-	JMP     done94
+	JMP     done96
 
-single93:
+single95:
 	VMOVDQU X3, -16(DI)(AX*1)
 
-done94:
+done96:
 	ADDQ       R11, SI
 	ADDQ       R11, DI
 	DECQ       R9
-	JZ         exit54
+	JZ         exit55
 	VPERMQ     $0x44, Y9, Y7
 	VPERMQ     $0xee, Y9, Y9
 	VPSRLVQ    spreadRight0<>+0(SB), Y7, Y14
@@ -1709,12 +1713,12 @@ done94:
 	VPSLLDQ    $0x08, Y14, Y14
 	VPXOR      Y15, Y7, Y7
 	VPXOR      Y14, Y7, Y7
-	JMP        sector49
+	JMP        sector50
 	PCALIGN $0x40
 
-last52:
+last53:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save53
+	JNZ   save54
 
 	// -- the last group of a sector without a tail
 	VBROADCASTI128 240(R8), Y8
@@ -1727,10 +1731,10 @@ last52:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
-	VPXOR          2584(R8), Y4, Y10
-	VPXOR          2584(R8), Y5, Y11
-	VPXOR          2584(R8), Y6, Y12
-	VPXOR          2584(R8), Y7, Y13
+	VPXOR          2624(R8), Y4, Y10
+	VPXOR          2624(R8), Y5, Y11
+	VPXOR          2624(R8), Y6, Y12
+	VPXOR          2624(R8), Y7, Y13
 	VPERMQ         $0x44, Y9, Y7
 	VPERMQ         $0xee, Y9, Y9
 	VPSRLVQ        spreadRight0<>+0(SB), Y7, Y14
@@ -1758,8 +1762,8 @@ last52:
 	VPXOR          Y15, Y7, Y7
 	VPXOR          Y14, Y7, Y7
 	CMPQ           BX, $0x0c
-	JCS            rounds10x96
-	JEQ            rounds12x95
+	JCS            rounds10x98
+	JEQ            rounds12x97
 	VBROADCASTI128 256(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1771,7 +1775,7 @@ last52:
 	VAESDEC        Y8, Y2, Y2
 	VAESDEC        Y8, Y3, Y3
 
-rounds12x95:
+rounds12x97:
 	VBROADCASTI128 288(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1783,7 +1787,7 @@ rounds12x95:
 	VAESDEC        Y8, Y2, Y2
 	VAESDEC        Y8, Y3, Y3
 
-rounds10x96:
+rounds10x98:
 	VBROADCASTI128 320(R8), Y8
 	VAESDEC        Y8, Y0, Y0
 	VAESDEC        Y8, Y1, Y1
@@ -1839,16 +1843,16 @@ rounds10x96:
 	VMOVDQU        Y3, 96(DI)
 	ADDQ           $0x80, DI
 	DECQ           R9
-	JNZ            sector49
-	JMP            exit54
+	JNZ            sector50
+	JMP            exit55
 
-save53:
+save54:
 	// -- the tweak that follows, for the call that continues
 	MOVQ    tweaks+48(FP), AX
 	VMOVDQU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit54:
+exit55:
 	VPXOR X0, X0, X0
 	VPXOR X1, X1, X1
 	VPXOR X2, X2, X2

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -42,10 +40,8 @@ import (
 // share, which a single data unit of 512 bytes gains 3 % from.
 type keyed struct{ *evex }
 
-func newKeyed(e *emitter, lanes int) *keyed {
-	k := newEVEX(e, lanes)
-	k.keyed = true
-	return &keyed{k}
+func newKeyed(e *emitter) *keyed {
+	return &keyed{&evex{emitter: e, lanes: 2, keyed: true}}
 }
 
 // In place of evex's first key and second scratch register.
@@ -58,22 +54,18 @@ func (k *keyed) registerMap() []string {
 		"V16-V23: those of the next one", "V24: batch, the encrypted tweaks of the next sectors, the first in lane 0",
 		"V25: the batch after it", "V26: 0x87 in every quadword", "V27: the first round key xored with the last",
 		"V28: the last round key", "V29: scratch", "V30: the last round key times x^n + 1, n the blocks of a group", "V31: a round key; scratch",
-		"K2, K3: bytes of the tail", "K7: dwords 2 and 3 of a lane",
-		"at 512 bits, K1: quadword 0 of a lane; K4: quadwords of lanes 2 and 3",
+		"K2, K3: bytes of the tail",
 	}
 }
 
 // setup begins with what takes longest, the encryption of the first tweaks.
 func (k *keyed) setup(dec bool) {
-	if k.lanes > 2 {
-		k.masks()
-	}
+	k.turn(dec)
 	k.firstBatch()
 	k.section("constants")
-	k.MOVL(operand.U32(0x87), tmp.As32())
-	k.VPBROADCASTQ(tmp, k.poly())
-	k.VMOVDQU64(k.keyAddr(dec, slots-1), k.lastKey())
-	k.VPXORQ(k.keyAddr(dec, 0), k.lastKey(), k.bothKeys())
+	k.VPBROADCASTQ(k.constant("poly", 0x87), k.poly())
+	k.VMOVDQU64(k.key(slots-1), k.lastKey())
+	k.VPXORQ(k.key(0), k.lastKey(), k.bothKeys())
 	emitAll(k.times(k.lanes*perGroup, k.lastKey(), k.stepKey(), k.lastKey()))
 }
 
@@ -125,7 +117,8 @@ func (k *keyed) takeTweaks(to func(i int) reg.VecPhysical) (code []func()) {
 	)
 	bitwise := 8 / k.lanes // vectors up to x^7
 	for i := range bitwise {
-		code = append(code, k.timesPowers(k.lanes*i, from, to(i))...)
+		// In one piece: a round's key takes the place of the scratch.
+		code = append(code, func() { emitAll(k.multiply(from, k.powers(i), to(i), k.scratch(0), k.keyTemp())) })
 	}
 	for below := bitwise; below < perGroup; below *= 2 {
 		for i := range below {
@@ -140,22 +133,6 @@ func (k *keyed) takeTweaks(to func(i int) reg.VecPhysical) (code []func()) {
 		}
 	}
 	return code
-}
-
-// timesPowers sets lane l of to to that of from times x^(n+l), n+l below 8.
-func (k *keyed) timesPowers(n int, from, to reg.VecPhysical) []func() {
-	var powers []uint64
-	for l := range k.lanes {
-		powers = append(powers, 1<<(n+l), 1<<(n+l))
-	}
-	p, high, out := k.constant(fmt.Sprintf("powers%d", n), powers...), k.scratch(0), k.keyTemp()
-	return []func(){func() {
-		k.VPCLMULQDQ(operand.U8(0x01), p, from, high)
-		k.VPCLMULQDQ(operand.U8(0x00), p, from, to)
-		k.VPCLMULQDQ(operand.U8(0x10), high, k.poly(), out)
-		k.VPSLLDQ(operand.U8(8), high, high)
-		k.VPTERNLOGQ(operand.U8(xor3), high, out, to)
-	}}
 }
 
 // stepTweaks makes the next group's tweaks from the group's.

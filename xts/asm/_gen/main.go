@@ -34,8 +34,8 @@ var outputs = []struct {
 	{"xts_aesni_amd64", func(e *emitter) { foldingKernels(e, false) }},
 	{"xts_avx_amd64", func(e *emitter) { foldingKernels(e, true) }},
 	{"xts_vaesavx2_amd64", func(e *emitter) { xtsKernels(e, newAVX2(e)) }},
-	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
-	{"xts_vaes256_amd64", func(e *emitter) { xtsKernels(e, newKeyed(e, 2)) }},
+	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, evexUnit{newEVEX(e, 4)}) }},
+	{"xts_vaes256_amd64", func(e *emitter) { xtsKernels(e, newKeyed(e)) }},
 }
 
 func main() {

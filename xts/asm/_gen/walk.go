@@ -59,6 +59,12 @@ func alike(k kernel) bool {
 	return ok && a.alike()
 }
 
+// unitKernel is a kernel with an entry of its own for calls with modeUnit, whose
+// whole time for a short unit is that of one tweak, one pass and the call.
+type unitKernel interface {
+	unit(dec bool, entry, more, tail operand.LabelRef) // sets up all registers, then jumps into the walk
+}
+
 // xtsKernels writes a level's two functions.
 func xtsKernels(e *emitter, k kernel) {
 	walk(e, k, false)
@@ -91,9 +97,21 @@ func walk(e *emitter, k kernel, dec bool) {
 
 	sector, more, noGroups := e.label("sector"), e.label("more"), e.label("noGroups")
 	last, save, exit := e.label("last"), e.label("save"), e.label("exit")
-	walkArguments(e, k)
+	u, direct := k.(unitKernel)
+	unit := e.label("unit")
+	if direct {
+		e.TESTQ(operand.U32(modeUnit), e.argAddr("mode"))
+		e.JNZ(unit)
+	}
+	tweakArguments(e)
+	if alike(k) { // it comes back to the end of first
+		dataArguments(e, k)
+	}
 	k.setup(dec)
 	k.first()
+	if !alike(k) {
+		dataArguments(e, k)
+	}
 
 	e.section("a sector")
 	e.place(sector)
@@ -123,6 +141,10 @@ func walk(e *emitter, k kernel, dec bool) {
 	k.take()
 	e.JMP(sector)
 
+	if direct {
+		u.unit(dec, unit, more, noGroups)
+	}
+
 	e.align(codeAlign)
 	e.place(last)
 	e.TESTQ(operand.U32(modeSave), e.argAddr("mode"))
@@ -151,20 +173,25 @@ func walk(e *emitter, k kernel, dec bool) {
 // a loop made it a third slower on Zen 5.
 const codeAlign = 64
 
-// walkArguments loads the parameters and splits a sector into groups and rest.
-// A size that steals leaves at least one whole block to the tail, which is
-// where the stealing is done.
-func walkArguments(e *emitter, k kernel) {
-	e.section("arguments")
+// tweakArguments loads the parameters that the first tweaks take: all else can
+// wait until their encryption, which is nothing but latency, is under way.
+func tweakArguments(e *emitter) {
+	e.section("arguments for tweaks")
 	e.arg("sched", sched)
-	e.arg("dst", dst)
-	e.arg("src", src)
-	e.arg("n", sectors)
 	e.arg("tweaks", iv)
 	e.TESTQ(operand.U32(modeExplicit), e.argAddr("mode"))
 	e.CMOVQEQ(e.argAddr("first"), iv)
+	e.arg("n", sectors)
 	e.MOVQ(at(sched, roundCount), rounds)
+}
 
+// dataArguments loads the others and splits a sector into groups and rest. A
+// size that steals leaves at least one whole block to the tail, which is where
+// the stealing is done.
+func dataArguments(e *emitter, k kernel) {
+	e.section("arguments for data")
+	e.arg("dst", dst)
+	e.arg("src", src)
 	whole, split := e.label("whole"), e.label("split")
 	shift := operand.U8(bits.TrailingZeros(uint(k.groupBytes())))
 	e.arg("size", rest)
