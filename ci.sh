@@ -93,6 +93,7 @@ require() {
   if has "${aes[@]}"; then list+=(avx); fi
   if has "${aes[@]}" "${avx2[@]}"; then list+=(vaes-avx2); fi
   if has "${aes[@]}" "${avx2[@]}" "${avx512[@]}"; then list+=(vaes256 vaes512); fi
+  if ldconfig -p 2>/dev/null | grep -q 'libcrypto\.so'; then list+=(libcrypto); fi
   if [[ $(id -u) == 0 ]]; then list+=(root); fi
   if [[ -n ${XTSDISK_TESTDATA-} ]]; then list+=(testdata); fi
   (IFS=,; echo "${list[*]}")

@@ -13,7 +13,7 @@ import (
 	"github.com/xtsdisk/xtsdisk/xts"
 )
 
-// What to measure, for BenchmarkFractions.
+// What to measure; the levels and shapes for BenchmarkFractions only.
 var (
 	levelsFlag  = flag.String("levels", "", "levels, and the peers x/crypto/xts and openssl; none: all that are here")
 	sizesFlag   = flag.String("sizes", "", "bytes of a sector or data unit; none: many")
@@ -21,12 +21,13 @@ var (
 	shapesFlag  = flag.String("shapes", "run,unit", "run: sectors, 128 KiB a call; unit: one data unit a call")
 	batchFlag   = flag.Int("batch", 0, "bytes a call of a run; 0: 128 KiB")
 	samplesFlag = flag.Int("samples", 0, "valid samples wanted of each; 0: 25")
+	roundsFlag  = flag.Int("rounds", 3, "of BenchmarkRuns and BenchmarkUnits: figures in each cell of their tables")
 )
 
 // BenchmarkXTS runs every case as an ordinary benchmark, for benchstat.
 func BenchmarkXTS(b *testing.B) {
 	cases := Matrix(nil, []int{128, 256}, []int{512, 4096}, false)
-	cases = append(cases, InBatches(Matrix(nil, []int{256}, []int{512}, false), 4096)...)
+	cases = append(cases, InBatches(withoutPeers(Matrix(nil, []int{256}, []int{512}, false)), 4096)...)
 	cases = append(cases, Matrix(nil, []int{256}, []int{16, 64, 256, 512, 1420, 4096}, true)...)
 	for _, c := range cases {
 		b.Run(c.String(), func(b *testing.B) {
@@ -90,10 +91,8 @@ func BenchmarkRuns(b *testing.B) {
 	runsOnce.Do(func() {
 		levels, peers := everyone(b)
 		cases := Matrix(levels, []int{256, 128}, []int{512, 4096}, false)
-		ours := slices.DeleteFunc(slices.Clone(cases), func(c Case) bool {
-			return c.Level == XCrypto || c.Level == openSSL || c.Size != 512
-		})
-		rounds := threeRounds(b, append(cases, InBatches(ours, 4096)...), peers)
+		small := InBatches(withoutPeers(Matrix(nil, []int{256, 128}, []int{512}, false)), 4096)
+		rounds := inRounds(b, append(cases, small...), peers)
 		if err := WriteMarkdown(os.Stdout, rounds, false); err != nil {
 			b.Fatal(err)
 		}
@@ -111,7 +110,7 @@ func BenchmarkRuns(b *testing.B) {
 func BenchmarkUnits(b *testing.B) {
 	unitsOnce.Do(func() {
 		levels, peers := everyone(b)
-		rounds := threeRounds(b, Matrix(levels, []int{256, 128}, unitSizes, true), peers)
+		rounds := inRounds(b, Matrix(levels, []int{256, 128}, unitSizes, true), peers)
 		if err := WriteMarkdown(os.Stdout, rounds, true); err != nil {
 			b.Fatal(err)
 		}
@@ -150,8 +149,8 @@ func measure(b *testing.B, cases []Case, peers map[string]Peer) []Result {
 	return results
 }
 
-func threeRounds(b *testing.B, cases []Case, peers map[string]Peer) (rounds [][]Result) {
-	for range 3 {
+func inRounds(b *testing.B, cases []Case, peers map[string]Peer) (rounds [][]Result) {
+	for range *roundsFlag {
 		rounds = append(rounds, measure(b, cases, peers))
 	}
 	fmt.Println()

@@ -12,19 +12,27 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/xtsdisk/xtsdisk/xts/asm"
 )
 
-// Report measures the sector sizes that matter most, quickly, and prints the
-// table: about a second a level.
+// Report measures at every level the sector sizes that matter most, and small
+// batches, quickly, and prints the table: about a second a level.
 func Report(ctx context.Context, w io.Writer) error {
-	results, err := Measure(ctx, Matrix(nil, []int{128, 256}, []int{512, 4096}, false), Config{})
+	cases := Matrix(nil, []int{128, 256}, []int{512, 4096}, false)
+	cases = append(cases, InBatches(withoutPeers(Matrix(nil, []int{256}, []int{512}, false)), 4096)...)
+	results, err := Measure(ctx, cases, Config{})
 	if err != nil {
 		return err
 	}
 	return WriteTable(w, results)
+}
+
+// withoutPeers leaves out what has one sector a call whatever the batch.
+func withoutPeers(cases []Case) []Case {
+	return slices.DeleteFunc(cases, func(c Case) bool { return c.Level == XCrypto })
 }
 
 // WriteTable prints results as a table for people.
