@@ -53,4 +53,3 @@ func (k *evex) unit(dec bool, entry, more, tail operand.LabelRef) {
 	k.JZ(tail)
 	k.JMP(more)
 }
-
