@@ -388,9 +388,6 @@ const firstShare, lastShare = firstOfAll, 10
 // vectors does n vectors from src to dst, with others among the rounds, and
 // then renames the tweaks.
 func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.VecPhysical) {
-	if n == perGroup {
-		k.prefetch(src, n*k.bytes())
-	}
 	for i := range n {
 		k.VMOVDQU64(at(src, i*k.bytes()), k.data(i))
 		k.VPTERNLOGQ(operand.U8(xor3), k.firstKey(), k.tweak(i), k.data(i))
@@ -401,6 +398,9 @@ func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.Ve
 		k.VMOVDQU64(k.key(slot), k.keyTemp())
 		for i := range n {
 			k.round(dec, k.keyTemp(), k.data(i))
+		}
+		if line := cacheLine * (slot - firstOfAll); n == perGroup && line >= 0 && line < n*k.bytes() {
+			k.prefetch(src, line-n*k.bytes()) // one a round: src is advanced already
 		}
 		if slot >= firstShare && slot <= lastShare {
 			upTo := (slot - firstShare + 1) * len(others) / (lastShare - firstShare + 1)

@@ -16,13 +16,12 @@ const (
 // comes of a prefetch beyond the end of a buffer or of what is mapped.
 const prefetchAhead = 4096
 
-// prefetch prefetches the cache lines of bytes at base, prefetchAhead later.
-func (e *emitter) prefetch(base reg.Register, bytes int) {
-	const line = 64
-	for i := 0; i < bytes; i += line {
-		e.PREFETCHT0(at(base, prefetchAhead+i))
-	}
+// prefetch prefetches the cache line that is prefetchAhead after base+offset.
+func (e *emitter) prefetch(base reg.Register, offset int) {
+	e.PREFETCHT0(at(base, prefetchAhead+offset))
 }
+
+const cacheLine = 64
 
 // portLimits writes the loops that measurements are compared with: AES rounds
 // that wait for nothing but the AES units, and a chain of additions that takes
@@ -102,7 +101,9 @@ func xorLimits(e *emitter) {
 		e.place(loop)
 		for from := 0; from < xorBytes; from += 8 * bytes {
 			e.section(fmt.Sprintf("bytes %d to %d", from, from+8*bytes-1))
-			e.prefetch(reg.RDI, 8*bytes)
+			for line := 0; line < 8*bytes; line += cacheLine {
+				e.prefetch(reg.RDI, line)
+			}
 			for i := range 8 {
 				w.move(at(reg.RDI, i*bytes), w.regs[i])
 				w.xor(w.regs[8], w.regs[i])
