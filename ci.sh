@@ -23,7 +23,7 @@ STAGES=(deps gen lint unit race purego cross fuzz integration report)
 # program:package, for what tests call
 TOOLS=(cryptsetup:cryptsetup-bin qemu-aarch64-static:qemu-user-static xz:xz-utils
        fdisk:fdisk mke2fs:e2fsprogs xfs_repair:xfsprogs fsck.vfat:dosfstools python3:python3
-       gcc:gcc script:bsdutils qemu-io:qemu-utils nbdkit:nbdkit nbdcopy:libnbd-bin)
+       gcc:gcc script:bsdutils qemu-io:qemu-utils objdump:binutils nbdkit:nbdkit nbdcopy:libnbd-bin)
 
 long=""
 wanted=()
@@ -87,8 +87,13 @@ require() {
     if command -v "${pair%%:*}" >/dev/null; then list+=("${pair%%:*}"); fi
   done
   has() { local f; for f in "$@"; do grep -qw -m1 "$f" /proc/cpuinfo 2>/dev/null || return 1; done; }
-  if has aes; then list+=(aesni4); fi
-  if has aes vaes vpclmulqdq avx512f avx512bw avx512vl avx512dq bmi2; then list+=(vaes512); fi
+  local aes=(aes pclmulqdq avx) avx2=(avx2 vaes vpclmulqdq) avx512=(avx512f avx512bw avx512vl avx512dq bmi2)
+  if has aes ssse3; then list+=(aesni4); fi
+  if has aes ssse3 pclmulqdq; then list+=(aesni); fi
+  if has "${aes[@]}"; then list+=(avx); fi
+  if has "${aes[@]}" "${avx2[@]}"; then list+=(vaes-avx2); fi
+  if has "${aes[@]}" "${avx2[@]}" "${avx512[@]}"; then list+=(vaes256 vaes512); fi
+  if ldconfig -p 2>/dev/null | grep -q 'libcrypto\.so'; then list+=(libcrypto); fi
   if [[ $(id -u) == 0 ]]; then list+=(root); fi
   if [[ -n ${XTSDISK_TESTDATA-} ]]; then list+=(testdata); fi
   (IFS=,; echo "${list[*]}")
@@ -147,7 +152,7 @@ stage_race() {
 stage_purego() {
   go_test purego -tags purego -short ./xts/... ./device/... ./luks/... ./internal/sector/... ./cmd/...
   local level
-  for level in generic aesni4; do
+  for level in generic aesni4 aesni avx vaes-avx2 vaes256; do # vaes512 is the default where it runs best
     if [[ ,$(require), == *,$level,* || $level == generic ]]; then
       XTSDISK_LEVEL=$level go_test "level-$level" -short ./device/... ./luks/... ./internal/sector/...
     fi
@@ -162,11 +167,7 @@ stage_cross() {
     GOOS=${target%/*} GOARCH=${target#*/} go build ./...
     echo "built $target"
   done
-  # Processors that lack the wider levels, and one without AES instructions.
-  if [[ $(uname -m) == x86_64 ]] && command -v qemu-x86_64-static >/dev/null; then
-    XTSDISK_REQUIRE="" go_test cpu-Conroe -short -exec "qemu-x86_64-static -cpu Conroe" ./xts ./xts/asm
-    XTSDISK_REQUIRE=aesni4 go_test cpu-Westmere -short -exec "qemu-x86_64-static -cpu Westmere" ./xts ./xts/asm
-  fi
+  stage_cross_levels
   GOARCH=386 go_test 386 -short ./xts/... ./luks/... ./internal/sector/...
   for arch in arm64:aarch64 s390x:s390x; do
     if command -v "qemu-${arch#*:}-static" >/dev/null; then
@@ -174,6 +175,28 @@ stage_cross() {
     else
       echo "qemu-${arch#*:}-static is not installed: no tests for ${arch%:*}" | tee -a "$work/skips"
     fi
+  done
+}
+
+# Processors that lack the wider levels, down to one without AES instructions:
+# an instruction of another level faults there. No qemu emulates AVX-512.
+stage_cross_levels() {
+  local entry cpu levels only
+  if [[ $(uname -m) != x86_64 ]] || ! command -v qemu-x86_64-static >/dev/null; then
+    echo "qemu-x86_64-static is not installed: no tests on emulated processors" | tee -a "$work/skips"
+    return
+  fi
+  # CPU, levels that must run there, subtests: those that no CPU before it had
+  local cpus=("Conroe - ." "Westmere aesni4,aesni ." "SandyBridge aesni4,aesni,avx ^avx")
+  if qemu-x86_64-static -cpu max,+vaes,+vpclmulqdq /bin/true 2>&1 | grep -q vpclmulqdq; then
+    echo "this qemu does not emulate VPCLMULQDQ: vaes-avx2 was tried on this processor only" | tee -a "$work/skips"
+  else
+    cpus+=("max,+vaes,+vpclmulqdq aesni4,aesni,avx,vaes-avx2 ^vaes-avx2")
+  fi
+  for entry in "${cpus[@]}"; do
+    read -r cpu levels only <<<"$entry"
+    XTSDISK_REQUIRE=$levels go_test "cpu-$cpu" -short -exec "qemu-x86_64-static -cpu $cpu" ./xts
+    XTSDISK_REQUIRE=$levels go_test "cpu-$cpu-asm" -short -run "/$only" -exec "qemu-x86_64-static -cpu $cpu" ./xts/asm
   done
 }
 

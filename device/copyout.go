@@ -56,6 +56,16 @@ func oneWriter(d Device) bool {
 	return false
 }
 
+// writeFresh writes data into a device that is to get holes.
+func (c *copier) writeFresh(p []byte, off int64) error {
+	if c.o.Fresh && len(p) >= minReserve {
+		if err := reserve(c.dst.dev, off, int64(len(p))); err != nil {
+			return err
+		}
+	}
+	return c.writeDevice(p, off)
+}
+
 // writeSparse writes p at off, and makes holes of the blocks that are zero.
 func (c *copier) writeSparse(p []byte, off int64) error {
 	for len(p) > 0 {
@@ -64,7 +74,7 @@ func (c *copier) writeSparse(p []byte, off int64) error {
 		if zero {
 			err = c.zeros(off, int64(n))
 		} else {
-			err = c.writeDevice(p[:n], off)
+			err = c.writeFresh(p[:n], off)
 		}
 		if err != nil {
 			return err

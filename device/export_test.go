@@ -116,3 +116,6 @@ func WithoutZeroing(f *File, zeroRange bool) *File {
 	f.noZeroRange.Store(zeroRange)
 	return f
 }
+
+// Reserve is what a copy into a new sparse file calls before it writes.
+func Reserve(d Device, off, n int64) error { return reserve(d, off, n) }

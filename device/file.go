@@ -43,6 +43,7 @@ type File struct {
 	flushFailed          atomic.Bool
 	zeroUnit             int64       // what the system zeroes and discards, bytes
 	noPunch, noZeroRange atomic.Bool // the system said so once
+	noReserve            atomic.Bool
 }
 
 // fileIO reads and writes ranges that lie inside the file, or extend it. Both

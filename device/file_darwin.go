@@ -70,6 +70,8 @@ func preallocate(f *os.File, size int64) error {
 	return f.Truncate(size)
 }
 
+func reserveRange(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
 func punchHole(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func zeroRange(*os.File, int64, int64) error { return errors.ErrUnsupported }

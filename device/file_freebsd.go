@@ -58,6 +58,8 @@ func flushFile(f *os.File, disk bool) error {
 // preallocate makes the file size bytes long; space is taken when written.
 func preallocate(f *os.File, size int64) error { return f.Truncate(size) }
 
+func reserveRange(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
 func punchHole(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func zeroRange(*os.File, int64, int64) error { return errors.ErrUnsupported }

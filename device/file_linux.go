@@ -67,8 +67,7 @@ const allocateStep = 1 << 30
 // costs half as much as writing them. So it is only made sure that there is
 // room now.
 func preallocate(f *os.File, size int64) error {
-	var st unix.Statfs_t
-	if err := control(f, func(fd int) error { return unix.Fstatfs(fd, &st) }); err == nil && st.Type == unix.TMPFS_MAGIC {
+	if st, ok := onTmpfs(f); ok {
 		if st.Blocks > 0 && uint64(size) > st.Bavail*uint64(st.Bsize) { // no blocks: no limit
 			return unix.ENOSPC
 		}
@@ -86,6 +85,21 @@ func preallocate(f *os.File, size int64) error {
 		}
 	}
 	return nil
+}
+
+// onTmpfs tells whether f lies in memory, and what the file system has.
+func onTmpfs(f *os.File) (st unix.Statfs_t, ok bool) {
+	err := control(f, func(fd int) error { return unix.Fstatfs(fd, &st) })
+	return st, err == nil && st.Type == unix.TMPFS_MAGIC
+}
+
+// reserveRange gives a range its blocks. On tmpfs it would cost (see
+// preallocate) and gain nothing.
+func reserveRange(f *os.File, off, n int64) error {
+	if _, ok := onTmpfs(f); ok {
+		return errors.ErrUnsupported
+	}
+	return fallocate(f, unix.FALLOC_FL_KEEP_SIZE, off, n)
 }
 
 func punchHole(f *os.File, off, n int64) error {

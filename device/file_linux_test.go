@@ -35,6 +35,36 @@ func TestFileReserved(t *testing.T) {
 	}
 }
 
+// Space is reserved through sections, and neither contents nor size change.
+func TestReserve(t *testing.T) {
+	folder := t.TempDir()
+	var st unix.Statfs_t
+	if err := unix.Statfs(folder, &st); err != nil {
+		t.Fatal(err)
+	}
+	f := newFile(t, folder, 1<<20, device.FileOptions{})
+	if _, err := f.WriteAt([]byte("here"), 1<<19); err != nil {
+		t.Fatal(err)
+	}
+	if err := device.Reserve(device.NewSection(f, 1<<19, -1), 0, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	if f.Size() != 1<<20 {
+		t.Errorf("size %d", f.Size())
+	}
+	b := make([]byte, 1<<19)
+	if _, err := f.ReadAt(b, 1<<19); err != nil || strings.TrimRight(string(b), "\x00") != "here" {
+		t.Errorf("%.10q, %v", b, err)
+	}
+	want := st.Type != unix.TMPFS_MAGIC
+	if used := diskUsage(t, f); used >= 4<<20 != want {
+		t.Errorf("after reserving 4 MiB it takes %d bytes", used)
+	}
+	if err := device.Reserve(device.NewMemory(1024, 512), 0, 512); err != nil {
+		t.Errorf("memory: %v", err)
+	}
+}
+
 // smallFS mounts a file system with room for less than 4 MiB.
 func smallFS(t *testing.T, kind string) string {
 	t.Helper()
@@ -77,6 +107,9 @@ func TestFileNoSpace(t *testing.T) {
 			n, err := f.WriteAt(make([]byte, 8<<20), 0)
 			if !errors.Is(err, device.ErrNoSpace) || n >= 8<<20 || !strings.Contains(err.Error(), "sparse") {
 				t.Errorf("writing 8 MiB: %d, %v, want ErrNoSpace and the file's name", n, err)
+			}
+			if err := device.Reserve(f, 0, 8<<20); !errors.Is(err, device.ErrNoSpace) && kind != "tmpfs" {
+				t.Errorf("reserving 8 MiB of it: %v, want ErrNoSpace", err)
 			}
 			f.Close()
 		})

@@ -51,7 +51,14 @@ func TestLevels(t *testing.T) {
 	if levels[0] != "generic" {
 		t.Errorf("the slowest level is %s", levels[0])
 	}
-	for _, level := range known {
+	all := xts.AllLevels()
+	if len(all) != len(known) {
+		t.Fatalf("all levels: %v, want %v", all, known)
+	}
+	for i, level := range known {
+		if all[i].Name != level || (len(all[i].Missing) == 0) != slices.Contains(levels, level) {
+			t.Errorf("level %d: %v, want %s, of %v", i, all[i], level, levels)
+		}
 		c, err := xts.NewCipher(key, xts.WithLevel(level))
 		if (err == nil) != slices.Contains(levels, level) {
 			t.Errorf("level %s, of %v: %v", level, levels, err)

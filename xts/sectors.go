@@ -14,10 +14,26 @@ import (
 // MaxUnitSize, an invalid r.Kind, a len(src) that is not a multiple of the
 // sector size, a dst shorter than src, partial overlap, and after Wipe. It
 // never allocates. While it runs, dst may hold intermediate values.
-func (c *Cipher) EncryptRun(dst, src []byte, r Run) { c.run(dst, src, r, encrypting) }
+func (c *Cipher) EncryptRun(dst, src []byte, r Run) {
+	dst = c.checkSectors(dst, src, r.SectorSize)
+	if r.Kind == Plain64 { // at once: of a run of 4 KiB the way here is some percent
+		first, step := r.start()
+		(*c.key).EncryptRun(dst, src, r.SectorSize, first, step)
+		return
+	}
+	c.run(dst, src, r, encrypting)
+}
 
 // DecryptRun is the inverse of EncryptRun, under the same conditions.
-func (c *Cipher) DecryptRun(dst, src []byte, r Run) { c.run(dst, src, r, decrypting) }
+func (c *Cipher) DecryptRun(dst, src []byte, r Run) {
+	dst = c.checkSectors(dst, src, r.SectorSize)
+	if r.Kind == Plain64 {
+		first, step := r.start()
+		(*c.key).DecryptRun(dst, src, r.SectorSize, first, step)
+		return
+	}
+	c.run(dst, src, r, decrypting)
+}
 
 // EncryptTweaked encrypts a run of sectors of sectorSize bytes with one given
 // tweak each, before its encryption under K2: tweaks[i] is sector i's. len(src)
@@ -40,12 +56,10 @@ const (
 	decrypting direction = false
 )
 
+// run is for the kinds other than Plain64, after the checks.
 func (c *Cipher) run(dst, src []byte, r Run, dir direction) {
-	dst = c.checkSectors(dst, src, r.SectorSize)
 	first, step := r.start()
 	switch r.Kind {
-	case Plain64:
-		c.counted(dst, src, r.SectorSize, first, step, dir)
 	case Plain:
 		// The assembly counts in 64 bits, so a run is cut where 32 bits wrap.
 		// The step is reduced too, which changes no number modulo 2^32.

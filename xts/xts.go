@@ -180,6 +180,25 @@ func Levels() []string {
 	return names
 }
 
+// LevelInfo tells about a level.
+type LevelInfo struct {
+	Name string // as WithLevel takes it
+	// Missing is what the level needs and lacks here, in words: its code in this
+	// build, or features of the processor. It is empty if the level can run.
+	Missing []string
+}
+
+// AllLevels returns every level there is, slowest first, whether or not this
+// build and this processor can run it, and what is missing where they can't.
+func AllLevels() []LevelInfo {
+	levels := asm.AllLevels()
+	infos := make([]LevelInfo, len(levels))
+	for i, l := range levels {
+		infos[i] = LevelInfo{l.String(), asm.Missing(l)}
+	}
+	return infos
+}
+
 // DefaultLevel returns the level that NewCipher uses when none is forced, and
 // in one sentence why. The environment variable XTSDISK_LEVEL forces one: an
 // unknown or unsupported name there is an error.

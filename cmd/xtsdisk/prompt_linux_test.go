@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -153,7 +152,7 @@ func TestPromptInterrupted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "disk.img"), image(4096))
-	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+	for sig, want := range endingSignals() {
 		x := startOnTerminal(t, command(t, dir, with(fast, "encrypt", "disk.img", "disk.luks")...))
 		x.expect("New passphrase")
 		if err := x.cmd.Process.Signal(sig); err != nil {

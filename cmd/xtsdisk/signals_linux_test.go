@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -56,6 +57,16 @@ func (j *job) exit(t *testing.T) int {
 	return j.ProcessState.ExitCode()
 }
 
+// endingSignals are the signals that end the program, and with which code. Who
+// runs the tests under nohup has the program ignore SIGHUP, as it should.
+func endingSignals() map[syscall.Signal]int {
+	signals := map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals[syscall.SIGHUP] = 129
+	}
+	return signals
+}
+
 func TestSignalsCleanUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,7 +77,7 @@ func TestSignalsCleanUp(t *testing.T) {
 		{"decrypt", "--key-file", "key", "-", "new.img"},
 	} {
 		input := volume[:17<<20-512] // for decrypt: all but the last sector
-		for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		for sig, want := range endingSignals() {
 			before := names(t, dir)
 			j := startJob(t, dir, input, args...)
 			if err := j.Process.Signal(sig); err != nil {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,7 +94,7 @@ var textDirective = regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`)
 // The machine code of a level stays small, so that it fits the instruction
 // cache beside other work.
 func TestKernelBytes(t *testing.T) {
-	sizes := symbolSizes(t)
+	_, symbols := kernelBinary(t)
 	for _, name := range generatedAssembly(t) {
 		if !strings.HasPrefix(name, "xts_") {
 			continue
@@ -106,44 +105,15 @@ func TestKernelBytes(t *testing.T) {
 		}
 		var total uint64
 		for _, m := range textDirective.FindAllStringSubmatch(string(text), -1) {
-			size, ok := sizes[m[1]]
+			symbol, ok := symbols[m[1]]
 			if !ok {
 				t.Errorf("%s: no symbol %s in the binary", name, m[1])
 			}
-			total += size
+			total += symbol.Size
 		}
 		t.Logf("%s: %d bytes of code", name, total)
 		if total > maxKernelBytes {
 			t.Errorf("%s: %d bytes of code, at most %d", name, total, maxKernelBytes)
 		}
 	}
-}
-
-// symbolSizes builds the test binary of xts/asm, which holds every kernel, and
-// reads the sizes of the package's functions.
-func symbolSizes(t *testing.T) map[string]uint64 {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "asm.test")
-	cmd := exec.Command("go", "test", "-c", "-o", binary, module+"/xts/asm")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build xts/asm: %v\n%s", err, out)
-	}
-	file, err := elf.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	symbols, err := file.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sizes := map[string]uint64{}
-	for _, s := range symbols {
-		name, ok := strings.CutPrefix(s.Name, module+"/xts/asm.")
-		if ok && s.Size > 0 {
-			sizes[strings.TrimSuffix(name, ".abi0")] = s.Size
-		}
-	}
-	return sizes
 }

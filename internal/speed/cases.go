@@ -3,6 +3,7 @@ package speed
 import (
 	"crypto/aes"
 	"fmt"
+	"slices"
 
 	xcrypto "golang.org/x/crypto/xts"
 
@@ -23,15 +24,32 @@ type Case struct {
 	KeyBits int  // of AES: 128, 192, 256
 	Size    int  // bytes of a sector or data unit
 	Units   bool // one data unit a call, any Size from 16; else runs of sectors of Size, a multiple of 16
+
+	BatchBytes int // bytes a body works on; 0 is the default, see Batch
 }
 
 // String is the case as a benchmark's name.
 func (c Case) String() string {
-	shape := "run"
-	if c.Units {
-		shape = "unit"
+	name := fmt.Sprintf("%s/%s/aes%d/%s%d", c.Level, c.direction(), c.KeyBits, c.unit(), c.Size)
+	if c.BatchBytes != 0 {
+		name += fmt.Sprintf("/batch%d", c.BatchBytes)
 	}
-	return fmt.Sprintf("%s/%s/aes%d/%s%d", c.Level, c.direction(), c.KeyBits, shape, c.Size)
+	return name
+}
+
+func (c Case) unit() string {
+	if c.Units {
+		return "unit"
+	}
+	return "run"
+}
+
+// shape is what a call is given, for people.
+func (c Case) shape() string {
+	if c.BatchBytes != 0 {
+		return fmt.Sprintf("%s %d in %d", c.unit(), c.Size, c.BatchBytes)
+	}
+	return fmt.Sprintf("%s %d", c.unit(), c.Size)
 }
 
 func (c Case) direction() string {
@@ -57,7 +75,7 @@ func Matrix(levels []string, keyBits, sizes []int, units bool) (cases []Case) {
 			for _, decrypt := range []bool{false, true} {
 				for _, level := range append([]string{XCrypto}, levels...) {
 					if size%16 == 0 || units && level != XCrypto {
-						cases = append(cases, Case{level, decrypt, bits, size, units})
+						cases = append(cases, Case{Level: level, Decrypt: decrypt, KeyBits: bits, Size: size, Units: units})
 					}
 				}
 			}
@@ -66,35 +84,55 @@ func Matrix(levels []string, keyBits, sizes []int, units bool) (cases []Case) {
 	return cases
 }
 
+// InBatches returns the cases with a batch of that many bytes each, instead of
+// the default: how much of its speed a level keeps where calls are small.
+func InBatches(cases []Case, bytes int) []Case {
+	small := slices.Clone(cases)
+	for i := range small {
+		small[i].BatchBytes = bytes
+	}
+	return small
+}
+
 // Body is the work of a case: each Call encrypts or decrypts Bytes in place.
 type Body struct {
 	Call  func()
 	Bytes int
 	buf   []byte
+
+	elsewhere func(calls int) (Elsewhere, error) // instead of Call: another program does it
 }
 
-// Batch is how many bytes a body of c works on by default. For runs it is
+// Batch is how many bytes a body of c works on, unless c says. For runs it is
 // 128 KiB, the most that one assembly call does and what each is given in the
 // copying of an image; it stays in any second-level cache. For single data
 // units it is 32 KiB, which stays in a first-level cache of 48 KiB.
 func (c Case) Batch() int {
+	if c.BatchBytes != 0 {
+		return c.BatchBytes
+	}
 	if c.Units {
 		return 32 << 10
 	}
 	return 128 << 10
 }
 
-// NewBody prepares the work of c on batch bytes, or what of it is a whole
-// number of sectors and at least one.
-func (c Case) NewBody(batch int) (Body, error) {
+func (c Case) key() []byte {
 	key := make([]byte, c.KeyBits/4)
 	for i := range key {
 		key[i] = byte(i * 7)
 	}
-	buf := make([]byte, max(batch/c.Size, 1)*c.Size)
+	return key
+}
+
+// NewBody prepares the work of c on batch bytes, or what of it is a whole
+// number of sectors and at least one.
+func (c Case) NewBody(batch int) (Body, error) {
+	key := c.key()
+	buf := make([]byte, c.wholeSectors(batch))
 	if c.Level == XCrypto {
 		call, err := xcryptoCall(key, buf, c)
-		return Body{call, len(buf), buf}, err
+		return Body{Call: call, Bytes: len(buf), buf: buf}, err
 	}
 	cipher, err := xts.NewCipher(key, xts.WithLevel(c.Level))
 	if err != nil {
@@ -104,8 +142,12 @@ func (c Case) NewBody(batch int) (Body, error) {
 	if c.Units {
 		call = unitCall(cipher, buf, c)
 	}
-	return Body{call, len(buf), buf}, nil
+	return Body{Call: call, Bytes: len(buf), buf: buf}, nil
 }
+
+// wholeSectors is what of batch bytes is a whole number of sectors, but at
+// least one.
+func (c Case) wholeSectors(batch int) int { return max(batch/c.Size, 1) * c.Size }
 
 // runCall is one call for all sectors.
 func runCall(cipher *xts.Cipher, buf []byte, c Case) func() {

@@ -12,6 +12,9 @@ type Config struct {
 	Batch      int           // bytes a body works on; default Case.Batch
 	Samples    int           // valid samples wanted of each case; default 25
 	SampleTime time.Duration // least time of one sample; default 200 µs
+
+	// Peers are other programs, by the names that stand for a level in cases.
+	Peers map[string]Peer
 }
 
 // Quartiles are the median and the spread around it.
@@ -34,10 +37,14 @@ type Result struct {
 // Counts tells whether enough samples were valid for the result to count.
 func (r Result) Counts() bool { return math.IsNaN(r.Fraction.Median) || 2*r.Valid >= r.Taken }
 
-// sample is one timing of a body between two measurements of the limit.
+// sample is one timing of a body between two measurements of the limit. What
+// another program timed, perhaps on another core, is converted by the clock
+// that it measured itself to the clock of the limits; disturbed tells that this
+// clock was not steady.
 type sample struct {
 	bytesPerNS    float64
 	before, after limit
+	disturbed     bool
 }
 
 func (s sample) limit() limit {
@@ -79,7 +86,9 @@ func Measure(ctx context.Context, cases []Case, cfg Config) ([]Result, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			t.sample()
+			if err := t.sample(); err != nil {
+				return nil, err
+			}
 			done = false
 		}
 		if done {
@@ -108,47 +117,69 @@ func newTask(c Case, cfg Config) (*task, error) {
 	if batch == 0 {
 		batch = c.Batch()
 	}
-	body, err := c.NewBody(batch)
-	if err != nil {
+	t := &task{c: c, calls: 1, width: widthOf(c.Level)}
+	var err error
+	if peer, ok := cfg.Peers[c.Level]; ok {
+		t.width = widest()
+		t.body = peer.body(c, batch)
+	} else if t.body, err = c.NewBody(batch); err != nil {
 		return nil, err
 	}
-	t := &task{c: c, body: body, calls: 1, width: widthOf(c.Level)}
 	if _, t.hasLimit = measureLimit(t.width, c.rounds()); t.hasLimit {
 		t.known = knownLimit(t.width, c.rounds())
 	}
-	for t.time() < cfg.SampleTime {
+	for {
+		work, err := t.work()
+		if err != nil {
+			return nil, err
+		}
+		if work.Time >= cfg.SampleTime {
+			return t, nil
+		}
 		t.calls *= 2
 	}
-	return t, nil
 }
 
-func (t *task) time() time.Duration {
+// work does one sample's calls and times them.
+func (t *task) work() (Elsewhere, error) {
+	if t.body.elsewhere != nil {
+		return t.body.elsewhere(t.calls)
+	}
+	t.body.Call() // brings back into the caches what other cases pushed out
 	start := time.Now()
 	for range t.calls {
 		t.body.Call()
 	}
-	return time.Since(start)
+	return Elsewhere{Time: time.Since(start)}, nil
 }
 
-func (t *task) sample() {
+func (t *task) sample() error {
 	var s sample
 	if t.hasLimit {
 		s.before, _ = measureLimit(t.width, t.c.rounds())
 	}
-	t.body.Call() // brings back into the caches what other cases pushed out
-	d := t.time()
+	work, err := t.work()
+	if err != nil {
+		return err
+	}
 	if t.hasLimit {
 		s.after, _ = measureLimit(t.width, t.c.rounds())
 	}
-	s.bytesPerNS = float64(t.body.Bytes*t.calls) / float64(d.Nanoseconds())
+	s.bytesPerNS = float64(t.body.Bytes*t.calls) / float64(work.Time.Nanoseconds())
+	if t.hasLimit && t.body.elsewhere != nil {
+		s = s.onClockOf(work)
+	}
 	t.samples = append(t.samples, s)
 	// Without a known value validity is judged at the end, by the best seen.
 	if !t.hasLimit || t.known == 0 || s.isValid(t.known) {
 		t.valid++
 	}
+	return nil
 }
 
-func (s sample) isValid(known float64) bool { return s.before.valid(known) && s.after.valid(known) }
+func (s sample) isValid(known float64) bool {
+	return !s.disturbed && s.before.valid(known) && s.after.valid(known)
+}
 
 func (t *task) result() Result {
 	r := Result{Case: t.c, Taken: len(t.samples), Valid: len(t.samples)}

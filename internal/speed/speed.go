@@ -12,19 +12,27 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/xtsdisk/xtsdisk/xts/asm"
 )
 
-// Report measures the sector sizes that matter most, quickly, and prints the
-// table: about a second a level.
+// Report measures at every level the sector sizes that matter most, and small
+// batches, quickly, and prints the table: about a second a level.
 func Report(ctx context.Context, w io.Writer) error {
-	results, err := Measure(ctx, Matrix(nil, []int{128, 256}, []int{512, 4096}, false), Config{})
+	cases := Matrix(nil, []int{128, 256}, []int{512, 4096}, false)
+	cases = append(cases, InBatches(withoutPeers(Matrix(nil, []int{256}, []int{512}, false)), 4096)...)
+	results, err := Measure(ctx, cases, Config{})
 	if err != nil {
 		return err
 	}
 	return WriteTable(w, results)
+}
+
+// withoutPeers leaves out what has one sector a call whatever the batch.
+func withoutPeers(cases []Case) []Case {
+	return slices.DeleteFunc(cases, func(c Case) bool { return c.Level == XCrypto })
 }
 
 // WriteTable prints results as a table for people.
@@ -38,12 +46,8 @@ func WriteTable(w io.Writer, results []Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "level\taes\tdirection\tbytes\tMB/s\tB/cycle\tfraction\tquartiles\tx/crypto\tlimit B/cycle\tknown\tvalid\t")
 	for _, r := range results {
-		shape := "run"
-		if r.Case.Units {
-			shape = "unit"
-		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s %d\t%.0f\t%s\t%s\t%s-%s\t%s\t%s\t%s\t%s\t\n",
-			r.Case.Level, r.Case.KeyBits, r.Case.direction(), shape, r.Case.Size, r.MBPerS.Median,
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%.0f\t%s\t%s\t%s-%s\t%s\t%s\t%s\t%s\t\n",
+			r.Case.Level, r.Case.KeyBits, r.Case.direction(), r.Case.shape(), r.MBPerS.Median,
 			number(r.BytesPerCycle.Median, 2), number(r.Fraction.Median, 3),
 			number(r.Fraction.Low, 3), number(r.Fraction.High, 3),
 			overPeer(r, results), number(r.Limit, 3), known(r), validity(r))
@@ -55,11 +59,9 @@ func WriteTable(w io.Writer, results []Result) error {
 // is.
 func overPeer(r Result, all []Result) string {
 	peer := r.Case
-	peer.Level = XCrypto
-	for _, o := range all {
-		if o.Case == peer {
-			return fmt.Sprintf("%.1fx", r.MBPerS.Median/o.MBPerS.Median)
-		}
+	peer.Level, peer.BatchBytes = XCrypto, 0 // whose calls take a sector whatever the batch
+	if x, ok := find(all, peer); ok {
+		return fmt.Sprintf("%.1fx", r.MBPerS.Median/x.MBPerS.Median)
 	}
 	return "-"
 }

@@ -73,7 +73,7 @@ func TestQuantile(t *testing.T) {
 // sampleAt is a sample whose limits lie at shares of a known 4 bytes a cycle,
 // on a clock of 2 GHz.
 func sampleAt(bytesPerNS, before, after float64) sample {
-	return sample{bytesPerNS, limit{8 * before, 2}, limit{8 * after, 2}}
+	return sample{bytesPerNS: bytesPerNS, before: limit{8 * before, 2}, after: limit{8 * after, 2}}
 }
 
 // Only samples between two undisturbed limits count, and the result says how

@@ -3,15 +3,14 @@
 package asm
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 )
 
 // Detection by CPUID and XGETBV of our own: golang.org/x/sys/cpu tells VAES
 // only together with AVX-512, and the levels need it apart. Sources: Intel SDM
 // volume 2A, CPUID, and volume 1, sections 13.2, 14.3 and 15.2-15.4 (state
-// that the system must have enabled); AMD APM volume 3, appendix E.
+// that the system must have enabled); AMD APM volume 3, appendix E. What
+// follows from it is in choice_amd64.go.
 
 // cpuid executes CPUID.
 //
@@ -40,14 +39,19 @@ const (
 
 var featureNames = []string{"SSSE3", "AES-NI", "PCLMULQDQ", "AVX", "AVX2", "BMI2", "VAES", "VPCLMULQDQ", "AVX-512 F+BW+DQ+VL"}
 
-// requires lists what each level needs, whether or not this build has it.
+// vexAES is what 128-bit VEX encodings of AES and carryless products take; the
+// features VAES and VPCLMULQDQ are about wider and EVEX encodings.
+const vexAES = featAES | featPCLMULQDQ | featAVX
+
+// requires lists what each level needs, whether or not this build has it. The
+// levels with EVEX encodings also have VEX ones of AVX2.
 var requires = [...]feature{
 	AESNI4:   featAES | featSSSE3,
 	AESNI:    featAES | featSSSE3 | featPCLMULQDQ,
-	AVX:      featAES | featPCLMULQDQ | featAVX,
-	VAESAVX2: featAES | featVAES | featVPCLMULQDQ | featAVX | featAVX2,
-	VAES256:  featAES | featVAES | featVPCLMULQDQ | featAVX512 | featBMI2,
-	VAES512:  featAES | featVAES | featVPCLMULQDQ | featAVX512 | featBMI2,
+	AVX:      vexAES,
+	VAESAVX2: vexAES | featVAES | featVPCLMULQDQ | featAVX2,
+	VAES256:  vexAES | featVAES | featVPCLMULQDQ | featAVX2 | featAVX512 | featBMI2,
+	VAES512:  vexAES | featVAES | featVPCLMULQDQ | featAVX2 | featAVX512 | featBMI2,
 }
 
 // state bits of XCR0
@@ -58,7 +62,9 @@ const (
 
 // processor is what detection found.
 type processor struct {
-	has           feature
+	has           feature // may be used, whatever core a thread is moved to
+	disabled      feature // is there, but the system has not enabled its registers
+	uneven        feature // is there, but perhaps not on every core
 	vendor        string
 	family, model uint32
 }
@@ -87,26 +93,51 @@ func detect(cpuid cpuidFunc, xgetbv xgetbvFunc) processor {
 	if c1>>27&1 != 0 { // OSXSAVE: XGETBV may be executed
 		xcr0 = xgetbv()
 	}
-	avx := xcr0&xcr0AVX == xcr0AVX
-	if avx {
-		p.set(c1, 28, featAVX)
-	}
+	p.setState(c1>>28&1 != 0, xcr0&xcr0AVX == xcr0AVX, featAVX)
 	if maxLeaf < 7 {
 		return p
 	}
-	_, b7, c7, _ := cpuid(7, 0)
+	_, b7, c7, d7 := cpuid(7, 0)
 	p.set(b7, 8, featBMI2)
-	if p.has&featAVX == 0 { // VEX and EVEX encodings fault
-		return p
-	}
 	p.set(b7, 5, featAVX2)
 	p.set(c7, 9, featVAES)
 	p.set(c7, 10, featVPCLMULQDQ)
 	const fdqbwvl = 1<<16 | 1<<17 | 1<<30 | 1<<31
-	if xcr0&xcr0AVX512 == xcr0AVX512 && b7&fdqbwvl == fdqbwvl {
-		p.has |= featAVX512
+	p.setState(b7&fdqbwvl == fdqbwvl, xcr0&xcr0AVX512 == xcr0AVX512, featAVX512)
+	if hybrid := d7>>15&1 != 0; hybrid && !avx10(cpuid) {
+		p.uneven = p.has & featAVX512
+		p.has &^= featAVX512
 	}
 	return p
+}
+
+// avx10 tells whether AVX10 is there (CPUID leaf 7, subleaf 1, EDX).
+//
+// Hybrid processors have kinds of cores that differ in more than speed. A
+// thread may be moved between any two instructions, so only what all cores have
+// may be used, while CPUID speaks of the core that executes it. Intel gives all
+// cores of a hybrid the same features, AVX-512 excepted: the first Alder Lakes
+// had it on the large cores with some firmware, and the small ones, which have
+// VAES on 256-bit vectors, fault on it. With AVX10 it is on cores of all kinds
+// again: that is what it is for (Intel AVX10 Architecture Specification,
+// introduction). AMD's small cores have all that the large ones have.
+func avx10(cpuid cpuidFunc) bool {
+	if subleaves, _, _, _ := cpuid(7, 0); subleaves < 1 {
+		return false
+	}
+	_, _, _, d := cpuid(7, 1)
+	return d>>19&1 != 0
+}
+
+// setState is set for features whose registers the system saves and restores,
+// or else must not be touched.
+func (p *processor) setState(there, enabled bool, f feature) {
+	switch {
+	case there && enabled:
+		p.has |= f
+	case there:
+		p.disabled |= f
+	}
 }
 
 func (p *processor) set(word uint32, bit uint, f feature) {
@@ -136,60 +167,20 @@ func familyModel(eax uint32) (family, model uint32) {
 }
 
 // missing names the features that l needs and p lacks.
-func (p processor) missing(l Level) string {
-	var names []string
+func (p processor) missing(l Level) (names []string) {
 	for i, name := range featureNames {
-		if f := feature(1) << i; requires[l]&f != 0 && p.has&f == 0 {
+		f := feature(1) << i
+		switch {
+		case requires[l]&f == 0 || p.has&f != 0:
+		case p.disabled&f != 0:
+			names = append(names, name+" (the system has not enabled it)")
+		case p.uneven&f != 0:
+			names = append(names, name+" (perhaps not on every core of this hybrid processor)")
+		default:
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
-// prefers512 tells whether 512-bit vectors beat 256-bit ones here. They do
-// from Sapphire Rapids, Rocket Lake and Zen 4 on; on the first processors that
-// have both, their use lowers the clock of the whole core by more than it
-// gains. A processor that is not listed is newer than the list.
-func (p processor) prefers512() bool {
-	if p.vendor != "GenuineIntel" || p.family != 6 {
-		return true
-	}
-	switch p.model {
-	case 0x6a, 0x6c, // Ice Lake server
-		0x7d, 0x7e, // Ice Lake client
-		0x8c, 0x8d: // Tiger Lake
-		return false
-	}
-	return true
-}
-
-// supported is Supported for the levels with assembly.
-func supported(l Level) error {
-	if !built(l) {
-		return fmt.Errorf("level %v is not in this build", l)
-	}
-	if m := thisProcessor().missing(l); m != "" {
-		return fmt.Errorf("level %v needs processor features that are missing here or not enabled by the system: %s", l, m)
-	}
-	return nil
-}
-
-func bestLevel() (Level, string) { return thisProcessor().best(built) }
-
-// best chooses among the levels in the build, and says why.
-func (p processor) best(built func(Level) bool) (Level, string) {
-	order := []Level{VAES512, VAES256, VAESAVX2, AVX, AESNI, AESNI4}
-	if !p.prefers512() {
-		order[0], order[1] = VAES256, VAES512
-	}
-	for _, l := range order {
-		switch {
-		case !built(l) || p.missing(l) != "":
-		case l == VAES256 && !p.prefers512():
-			return l, "It is the fastest level on this microarchitecture, which lowers its clock for 512-bit vectors."
-		default:
-			return l, "It is the fastest level in this build whose instructions the processor has and the system enables."
-		}
-	}
-	return Generic, "The processor lacks " + p.missing(AESNI4) + ", so crypto/aes does the work."
-}
+func (p processor) runs(l Level) bool { return len(p.missing(l)) == 0 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var levelsInBuild = []Level{Generic, AESNI4, VAES512}
+var levelsInBuild = []Level{Generic, AESNI4, AESNI, AVX, VAESAVX2, VAES256, VAES512}
 
 // fakeCPU answers CPUID and XGETBV.
 type fakeCPU struct {
@@ -16,6 +16,9 @@ type fakeCPU struct {
 	ecx1    uint32
 	ebx7    uint32
 	ecx7    uint32
+	edx7    uint32
+	edx71   uint32 // leaf 7, subleaf 1
+	sub7    uint32 // the highest subleaf of leaf 7
 	xcr0    uint32
 	maxLeaf uint32
 }
@@ -27,7 +30,7 @@ const (
 )
 
 func everything() fakeCPU {
-	return fakeCPU{vendor: "GenuineIntel", eax1: 0x000c06f2, ecx1: ecx1All, ebx7: ebx7All, ecx7: ecx7All, xcr0: 0xe7, maxLeaf: 0x1f}
+	return fakeCPU{vendor: "GenuineIntel", eax1: 0x000c06f2, ecx1: ecx1All, ebx7: ebx7All, ecx7: ecx7All, sub7: 2, xcr0: 0xe7, maxLeaf: 0x1f}
 }
 
 func (f fakeCPU) detect(t *testing.T) processor {
@@ -43,8 +46,13 @@ func (f fakeCPU) detect(t *testing.T) processor {
 			return f.maxLeaf, word(0), word(2), word(1)
 		case leaf == 1:
 			return f.eax1, 0, f.ecx1, 0
-		case leaf == 7:
-			return 0, f.ebx7, f.ecx7, 0
+		case leaf == 7 && sub == 0:
+			return f.sub7, f.ebx7, f.ecx7, f.edx7
+		case leaf == 7 && sub == 1:
+			if f.sub7 < 1 {
+				t.Error("CPUID leaf 7 has no subleaf 1")
+			}
+			return 0, 0, 0, f.edx71
 		}
 		return 0, 0, 0, 0
 	}, func() uint32 {
@@ -65,7 +73,7 @@ func TestDetect(t *testing.T) {
 		{"all", func(*fakeCPU) {}, all},
 		{"no AES", func(f *fakeCPU) { f.ecx1 &^= 1 << 25 }, nil},
 		{"no SSSE3", func(f *fakeCPU) { f.ecx1 &^= 1 << 9 }, all[2:]},
-		{"no PCLMULQDQ", func(f *fakeCPU) { f.ecx1 &^= 1 << 1 }, []Level{AESNI4, VAESAVX2, VAES256, VAES512}},
+		{"no PCLMULQDQ", func(f *fakeCPU) { f.ecx1 &^= 1 << 1 }, all[:1]},
 		{"no OSXSAVE", func(f *fakeCPU) { f.ecx1 &^= 1 << 27 }, all[:2]},
 		{"no AVX", func(f *fakeCPU) { f.ecx1 &^= 1 << 28 }, all[:2]},
 		{"YMM state off", func(f *fakeCPU) { f.xcr0 = 0xe3 }, all[:2]},
@@ -78,7 +86,7 @@ func TestDetect(t *testing.T) {
 		{"no AVX-512 BW", func(f *fakeCPU) { f.ebx7 &^= 1 << 30 }, all[:4]},
 		{"no AVX-512 VL", func(f *fakeCPU) { f.ebx7 &^= 1 << 31 }, all[:4]},
 		{"no BMI2", func(f *fakeCPU) { f.ebx7 &^= 1 << 8 }, all[:4]},
-		{"no AVX2", func(f *fakeCPU) { f.ebx7 &^= 1 << 5 }, []Level{AESNI4, AESNI, AVX, VAES256, VAES512}},
+		{"no AVX2", func(f *fakeCPU) { f.ebx7 &^= 1 << 5 }, all[:3]},
 		{"no VAES", func(f *fakeCPU) { f.ecx7 &^= 1 << 9 }, all[:3]},
 		{"no VPCLMULQDQ", func(f *fakeCPU) { f.ecx7 &^= 1 << 10 }, all[:3]},
 		{"no leaf 7", func(f *fakeCPU) { f.maxLeaf = 6 }, all[:3]},
@@ -89,7 +97,7 @@ func TestDetect(t *testing.T) {
 		p := f.detect(t)
 		var got []Level
 		for _, l := range all {
-			if p.missing(l) == "" {
+			if p.runs(l) {
 				got = append(got, l)
 			}
 		}
@@ -97,7 +105,8 @@ func TestDetect(t *testing.T) {
 			t.Errorf("%s: levels %v, want %v", c.name, got, c.levels)
 		}
 	}
-	if m := (processor{}).missing(VAES512); m != "AES-NI, BMI2, VAES, VPCLMULQDQ, AVX-512 F+BW+DQ+VL" {
+	const allOf512 = "AES-NI, PCLMULQDQ, AVX, AVX2, BMI2, VAES, VPCLMULQDQ, AVX-512 F+BW+DQ+VL"
+	if m := strings.Join((processor{}).missing(VAES512), ", "); m != allOf512 {
 		t.Errorf("missing names %q", m)
 	}
 }
@@ -137,10 +146,10 @@ func TestBestLevel(t *testing.T) {
 		eax       uint32
 		best, now Level
 	}{
-		{"GenuineIntel", 0x000606a6, VAES256, VAES512}, // Ice Lake server
-		{"GenuineIntel", 0x000706e5, VAES256, VAES512}, // Ice Lake client
-		{"GenuineIntel", 0x000806c1, VAES256, VAES512}, // Tiger Lake
-		{"GenuineIntel", 0x000806d1, VAES256, VAES512}, // Tiger Lake H
+		{"GenuineIntel", 0x000606a6, VAES256, VAES256}, // Ice Lake server
+		{"GenuineIntel", 0x000706e5, VAES256, VAES256}, // Ice Lake client
+		{"GenuineIntel", 0x000806c1, VAES256, VAES256}, // Tiger Lake
+		{"GenuineIntel", 0x000806d1, VAES256, VAES256}, // Tiger Lake H
 		{"GenuineIntel", 0x000a0671, VAES512, VAES512}, // Rocket Lake
 		{"GenuineIntel", 0x000806f8, VAES512, VAES512}, // Sapphire Rapids
 		{"GenuineIntel", 0x000c06f2, VAES512, VAES512}, // Emerald Rapids

@@ -45,6 +45,34 @@ func TestSavedTweakAfterFault(t *testing.T) {
 	})
 }
 
+// The same for the memory in which wide kernels keep tweaks.
+func TestScratchAfterFault(t *testing.T) {
+	if raceDetector {
+		t.Skip("sync.Pool forgets at random")
+	}
+	forWide(t, func(t *testing.T, k *XTSKey, scratch *tweakScratch) {
+		page := os.Getpagesize()
+		b, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Munmap(b)
+		if err := unix.Mprotect(b[page:], unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		defer func() {
+			if recover() == nil {
+				t.Error("no fault")
+			}
+			if *scratch != (tweakScratch{}) {
+				t.Errorf("left %x", *scratch)
+			}
+		}()
+		k.EncryptRun(b, b, 512, 1, 1)
+	})
+}
+
 // onlySavedTweak empties the pool of saved tweaks and makes it give out one.
 func onlySavedTweak(t *testing.T) *[16]byte {
 	one := new([16]byte)

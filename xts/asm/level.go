@@ -53,17 +53,33 @@ func ParseLevel(name string) (Level, error) {
 	return Generic, fmt.Errorf("unknown level %q: the levels are %s", name, strings.Join(levelNames[:], ", "))
 }
 
-// Levels returns the levels that this build and this processor can run,
-// slowest first. Generic is always among them.
-func Levels() []Level {
-	var levels []Level
-	for l := range levelNames {
-		if Supported(Level(l)) == nil {
-			levels = append(levels, Level(l))
-		}
+// AllLevels returns every level of the design, slowest first, whether or not
+// it can run here.
+func AllLevels() []Level {
+	levels := make([]Level, len(levelNames))
+	for i := range levels {
+		levels[i] = Level(i)
 	}
 	return levels
 }
+
+// Levels returns the levels that this build and this processor can run,
+// slowest first. Generic is always among them.
+func Levels() []Level {
+	return slices.DeleteFunc(AllLevels(), func(l Level) bool { return Supported(l) != nil })
+}
+
+// Missing returns what l, one of AllLevels, needs and lacks here, in words: the
+// code in this build, or features of the processor. It is empty if l can run.
+func Missing(l Level) []string {
+	if l == Generic {
+		return nil
+	}
+	return missing(l)
+}
+
+// notInBuild is what Missing says of a level without code.
+const notInBuild = "code in this build"
 
 // Supported returns nil if l can run here, or an error that says what is
 // missing: the code in this build, or a feature of the processor.
@@ -71,10 +87,18 @@ func Supported(l Level) error {
 	if int(l) >= len(levelNames) {
 		return fmt.Errorf("unknown level %v", l)
 	}
-	if l == Generic {
-		return nil
-	}
 	return supported(l)
+}
+
+func supported(l Level) error {
+	m := Missing(l)
+	switch {
+	case len(m) == 0:
+		return nil
+	case strings.HasPrefix(m[0], notInBuild):
+		return fmt.Errorf("level %v is not in this build%s", l, m[0][len(notInBuild):])
+	}
+	return fmt.Errorf("level %v needs processor features that are missing here: %s", l, strings.Join(m, ", "))
 }
 
 // Default returns the level to use when the caller names none: what

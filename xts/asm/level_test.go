@@ -58,12 +58,22 @@ func TestChooseLevel(t *testing.T) {
 	if d := chooseLevel(""); d.err != nil || !slices.Contains(Levels(), d.level) || !strings.HasSuffix(d.why, ".") {
 		t.Errorf("chooseLevel(\"\") = %+v", d)
 	}
-	for _, name := range []string{"avx", "vaes-avx2", "mmx"} {
+	for _, name := range append([]string{"mmx"}, levelsThatFail()...) {
 		d := chooseLevel(name)
 		if d.err == nil || !strings.Contains(d.err.Error(), LevelVariable+"="+name) {
 			t.Errorf("chooseLevel(%q) = %+v, want an error that names the variable", name, d)
 		}
 	}
+}
+
+// levelsThatFail names the levels that can't run here, if there are any.
+func levelsThatFail() (names []string) {
+	for _, l := range AllLevels() {
+		if !slices.Contains(Levels(), l) {
+			names = append(names, l.String())
+		}
+	}
+	return names
 }
 
 // The environment variable itself: Default reads it once, so each value takes
@@ -101,12 +111,19 @@ func TestDefaultFollowsEnvironment(t *testing.T) {
 }
 
 func TestInitPanics(t *testing.T) {
-	for name, init := range map[string]func(k *XTSKey){
+	cases := map[string]func(k *XTSKey){
 		"length":   func(k *XTSKey) { k.Init(Generic, make([]byte, 33)) },
 		"no key":   func(k *XTSKey) { k.Init(Generic, nil) },
-		"unbuilt":  func(k *XTSKey) { k.Init(VAESAVX2, make([]byte, 64)) },
 		"no level": func(k *XTSKey) { k.Init(Level(99), make([]byte, 64)) },
-	} {
+	}
+	for _, name := range levelsThatFail() {
+		l, err := ParseLevel(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases[name] = func(k *XTSKey) { k.Init(l, make([]byte, 64)) }
+	}
+	for name, init := range cases {
 		func() {
 			defer func() {
 				if msg, ok := recover().(string); !ok || !strings.HasPrefix(msg, "asm: ") {

@@ -120,6 +120,276 @@ loop3:
 	VZEROUPPER
 	RET
 
+DATA ones<>+0(SB)/8, $0xffffffffffffffff
+DATA ones<>+8(SB)/8, $0xffffffffffffffff
+GLOBL ones<>(SB), RODATA|NOPTR, $16
+
+// func xorLimit128(p *byte, n uint64)
+// Requires: MMX+, SSE2
+TEXT ·xorLimit128(SB), NOSPLIT, $0-16
+	// Registers:
+	//   DI: p
+	//   CX: n
+	//   V0-V7: data
+	//   V8: ones
+	MOVQ    p+0(FP), DI
+	MOVQ    n+8(FP), CX
+	MOVOU   ones<>+0(SB), X8
+	PCALIGN $0x40
+
+loop4:
+	// -- bytes 0 to 127
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	MOVOU      (DI), X0
+	PXOR       X8, X0
+	MOVOU      16(DI), X1
+	PXOR       X8, X1
+	MOVOU      32(DI), X2
+	PXOR       X8, X2
+	MOVOU      48(DI), X3
+	PXOR       X8, X3
+	MOVOU      64(DI), X4
+	PXOR       X8, X4
+	MOVOU      80(DI), X5
+	PXOR       X8, X5
+	MOVOU      96(DI), X6
+	PXOR       X8, X6
+	MOVOU      112(DI), X7
+	PXOR       X8, X7
+	MOVOU      X0, (DI)
+	MOVOU      X1, 16(DI)
+	MOVOU      X2, 32(DI)
+	MOVOU      X3, 48(DI)
+	MOVOU      X4, 64(DI)
+	MOVOU      X5, 80(DI)
+	MOVOU      X6, 96(DI)
+	MOVOU      X7, 112(DI)
+	ADDQ       $+128, DI
+
+	// -- bytes 128 to 255
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	MOVOU      (DI), X0
+	PXOR       X8, X0
+	MOVOU      16(DI), X1
+	PXOR       X8, X1
+	MOVOU      32(DI), X2
+	PXOR       X8, X2
+	MOVOU      48(DI), X3
+	PXOR       X8, X3
+	MOVOU      64(DI), X4
+	PXOR       X8, X4
+	MOVOU      80(DI), X5
+	PXOR       X8, X5
+	MOVOU      96(DI), X6
+	PXOR       X8, X6
+	MOVOU      112(DI), X7
+	PXOR       X8, X7
+	MOVOU      X0, (DI)
+	MOVOU      X1, 16(DI)
+	MOVOU      X2, 32(DI)
+	MOVOU      X3, 48(DI)
+	MOVOU      X4, 64(DI)
+	MOVOU      X5, 80(DI)
+	MOVOU      X6, 96(DI)
+	MOVOU      X7, 112(DI)
+	ADDQ       $+128, DI
+
+	// -- bytes 256 to 383
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	MOVOU      (DI), X0
+	PXOR       X8, X0
+	MOVOU      16(DI), X1
+	PXOR       X8, X1
+	MOVOU      32(DI), X2
+	PXOR       X8, X2
+	MOVOU      48(DI), X3
+	PXOR       X8, X3
+	MOVOU      64(DI), X4
+	PXOR       X8, X4
+	MOVOU      80(DI), X5
+	PXOR       X8, X5
+	MOVOU      96(DI), X6
+	PXOR       X8, X6
+	MOVOU      112(DI), X7
+	PXOR       X8, X7
+	MOVOU      X0, (DI)
+	MOVOU      X1, 16(DI)
+	MOVOU      X2, 32(DI)
+	MOVOU      X3, 48(DI)
+	MOVOU      X4, 64(DI)
+	MOVOU      X5, 80(DI)
+	MOVOU      X6, 96(DI)
+	MOVOU      X7, 112(DI)
+	ADDQ       $+128, DI
+
+	// -- bytes 384 to 511
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	MOVOU      (DI), X0
+	PXOR       X8, X0
+	MOVOU      16(DI), X1
+	PXOR       X8, X1
+	MOVOU      32(DI), X2
+	PXOR       X8, X2
+	MOVOU      48(DI), X3
+	PXOR       X8, X3
+	MOVOU      64(DI), X4
+	PXOR       X8, X4
+	MOVOU      80(DI), X5
+	PXOR       X8, X5
+	MOVOU      96(DI), X6
+	PXOR       X8, X6
+	MOVOU      112(DI), X7
+	PXOR       X8, X7
+	MOVOU      X0, (DI)
+	MOVOU      X1, 16(DI)
+	MOVOU      X2, 32(DI)
+	MOVOU      X3, 48(DI)
+	MOVOU      X4, 64(DI)
+	MOVOU      X5, 80(DI)
+	MOVOU      X6, 96(DI)
+	MOVOU      X7, 112(DI)
+	ADDQ       $+128, DI
+	DECQ       CX
+	JNZ        loop4
+	RET
+
+// func xorLimit256(p *byte, n uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·xorLimit256(SB), NOSPLIT, $0-16
+	// Registers:
+	//   DI: p
+	//   CX: n
+	//   V0-V7: data
+	//   V8: ones
+	MOVQ           p+0(FP), DI
+	MOVQ           n+8(FP), CX
+	VBROADCASTI128 ones<>+0(SB), Y8
+	PCALIGN        $0x40
+
+loop5:
+	// -- bytes 0 to 255
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	PREFETCHT0 4224(DI)
+	PREFETCHT0 4288(DI)
+	VMOVDQU    (DI), Y0
+	VPXOR      Y8, Y0, Y0
+	VMOVDQU    32(DI), Y1
+	VPXOR      Y8, Y1, Y1
+	VMOVDQU    64(DI), Y2
+	VPXOR      Y8, Y2, Y2
+	VMOVDQU    96(DI), Y3
+	VPXOR      Y8, Y3, Y3
+	VMOVDQU    128(DI), Y4
+	VPXOR      Y8, Y4, Y4
+	VMOVDQU    160(DI), Y5
+	VPXOR      Y8, Y5, Y5
+	VMOVDQU    192(DI), Y6
+	VPXOR      Y8, Y6, Y6
+	VMOVDQU    224(DI), Y7
+	VPXOR      Y8, Y7, Y7
+	VMOVDQU    Y0, (DI)
+	VMOVDQU    Y1, 32(DI)
+	VMOVDQU    Y2, 64(DI)
+	VMOVDQU    Y3, 96(DI)
+	VMOVDQU    Y4, 128(DI)
+	VMOVDQU    Y5, 160(DI)
+	VMOVDQU    Y6, 192(DI)
+	VMOVDQU    Y7, 224(DI)
+	ADDQ       $+256, DI
+
+	// -- bytes 256 to 511
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	PREFETCHT0 4224(DI)
+	PREFETCHT0 4288(DI)
+	VMOVDQU    (DI), Y0
+	VPXOR      Y8, Y0, Y0
+	VMOVDQU    32(DI), Y1
+	VPXOR      Y8, Y1, Y1
+	VMOVDQU    64(DI), Y2
+	VPXOR      Y8, Y2, Y2
+	VMOVDQU    96(DI), Y3
+	VPXOR      Y8, Y3, Y3
+	VMOVDQU    128(DI), Y4
+	VPXOR      Y8, Y4, Y4
+	VMOVDQU    160(DI), Y5
+	VPXOR      Y8, Y5, Y5
+	VMOVDQU    192(DI), Y6
+	VPXOR      Y8, Y6, Y6
+	VMOVDQU    224(DI), Y7
+	VPXOR      Y8, Y7, Y7
+	VMOVDQU    Y0, (DI)
+	VMOVDQU    Y1, 32(DI)
+	VMOVDQU    Y2, 64(DI)
+	VMOVDQU    Y3, 96(DI)
+	VMOVDQU    Y4, 128(DI)
+	VMOVDQU    Y5, 160(DI)
+	VMOVDQU    Y6, 192(DI)
+	VMOVDQU    Y7, 224(DI)
+	ADDQ       $+256, DI
+	DECQ       CX
+	JNZ        loop5
+	VZEROUPPER
+	RET
+
+// func xorLimit512(p *byte, n uint64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·xorLimit512(SB), NOSPLIT, $0-16
+	// Registers:
+	//   DI: p
+	//   CX: n
+	//   V0-V7: data
+	//   V8: ones
+	MOVQ            p+0(FP), DI
+	MOVQ            n+8(FP), CX
+	VBROADCASTI64X2 ones<>+0(SB), Z8
+	PCALIGN         $0x40
+
+loop6:
+	// -- bytes 0 to 511
+	PREFETCHT0 4096(DI)
+	PREFETCHT0 4160(DI)
+	PREFETCHT0 4224(DI)
+	PREFETCHT0 4288(DI)
+	PREFETCHT0 4352(DI)
+	PREFETCHT0 4416(DI)
+	PREFETCHT0 4480(DI)
+	PREFETCHT0 4544(DI)
+	VMOVDQU64  (DI), Z0
+	VPXORQ     Z8, Z0, Z0
+	VMOVDQU64  64(DI), Z1
+	VPXORQ     Z8, Z1, Z1
+	VMOVDQU64  128(DI), Z2
+	VPXORQ     Z8, Z2, Z2
+	VMOVDQU64  192(DI), Z3
+	VPXORQ     Z8, Z3, Z3
+	VMOVDQU64  256(DI), Z4
+	VPXORQ     Z8, Z4, Z4
+	VMOVDQU64  320(DI), Z5
+	VPXORQ     Z8, Z5, Z5
+	VMOVDQU64  384(DI), Z6
+	VPXORQ     Z8, Z6, Z6
+	VMOVDQU64  448(DI), Z7
+	VPXORQ     Z8, Z7, Z7
+	VMOVDQU64  Z0, (DI)
+	VMOVDQU64  Z1, 64(DI)
+	VMOVDQU64  Z2, 128(DI)
+	VMOVDQU64  Z3, 192(DI)
+	VMOVDQU64  Z4, 256(DI)
+	VMOVDQU64  Z5, 320(DI)
+	VMOVDQU64  Z6, 384(DI)
+	VMOVDQU64  Z7, 448(DI)
+	ADDQ       $+512, DI
+	DECQ       CX
+	JNZ        loop6
+	VZEROUPPER
+	RET
+
 // func addChain(n uint64)
 TEXT ·addChain(SB), NOSPLIT, $0-8
 	// Registers:
@@ -129,7 +399,7 @@ TEXT ·addChain(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	MOVQ $0x00000001, DX
 
-loop4:
+loop7:
 	ADDQ DX, AX
 	ADDQ DX, AX
 	ADDQ DX, AX
@@ -195,5 +465,5 @@ loop4:
 	ADDQ DX, AX
 	ADDQ DX, AX
 	DECQ CX
-	JNZ  loop4
+	JNZ  loop7
 	RET

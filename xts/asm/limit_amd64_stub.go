@@ -19,6 +19,21 @@ func aesLimit256(n uint64)
 //go:noescape
 func aesLimit512(n uint64)
 
+// xorLimit128 inverts 512*n bytes at p, in vectors of 128 bits.
+//
+//go:noescape
+func xorLimit128(p *byte, n uint64)
+
+// xorLimit256 inverts 512*n bytes at p, in vectors of 256 bits.
+//
+//go:noescape
+func xorLimit256(p *byte, n uint64)
+
+// xorLimit512 inverts 512*n bytes at p, in vectors of 512 bits.
+//
+//go:noescape
+func xorLimit512(p *byte, n uint64)
+
 // addChain does 64*n additions, each of which needs the one before.
 //
 //go:noescape

@@ -2,19 +2,14 @@
 
 package asm
 
-import (
-	"fmt"
-	"runtime"
-)
+import "runtime"
 
 // schedule is empty where there is no assembly: crypto/aes has the keys.
 type schedule struct{}
 
 func (*schedule) expand(Level, []byte) {}
 
-func supported(l Level) error {
-	return fmt.Errorf("level %v is not in this build (%s)", l, whyNoAssembly())
-}
+func missing(Level) []string { return []string{notInBuild + " (" + whyNoAssembly() + ")"} }
 
 func bestLevel() (Level, string) {
 	return Generic, "This build has no assembly (" + whyNoAssembly() + ")."
@@ -58,6 +53,9 @@ func (k *XTSKey) DecryptTweaked(dst, src []byte, sectorSize int, tweaks []byte) 
 
 // PortLimit measures nothing here: it returns 0.
 func PortLimit(width, rounds, iterations int) (blocks int) { return 0 }
+
+// Xor does nothing here: it returns false.
+func Xor(width int, p []byte) bool { return false }
 
 // AddChain does nothing here.
 func AddChain(n int) {}

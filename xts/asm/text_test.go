@@ -76,37 +76,6 @@ func functions(t *testing.T) (all []function) {
 
 func (f function) at(i int) string { return fmt.Sprintf("%s:%d: %s", f.file, f.code[i].line, f.name) }
 
-// sseOnly tells whether a function must do without VEX and EVEX encodings.
-func (f function) sseOnly() bool {
-	return strings.Contains(f.name, "AESNI") || f.name == "expandKey" || f.name == "aesLimit128" || strings.HasPrefix(f.file, "cpu")
-}
-
-// SSE instructions with memory operands want them aligned to 16 bytes, which
-// Go promises for nothing; the moves named here do not.
-var unalignedMoves = []string{"MOVOU", "MOVQ"}
-
-func TestEncodings(t *testing.T) {
-	for _, f := range functions(t) {
-		for i, ins := range f.code {
-			if !f.sseOnly() {
-				continue
-			}
-			if strings.HasPrefix(ins.name, "V") {
-				t.Errorf("%s: %s takes VEX or EVEX", f.at(i), ins.name)
-			}
-			if strings.HasPrefix(f.name, "encrypt") || strings.HasPrefix(f.name, "decrypt") {
-				if strings.HasPrefix(ins.name, "PCLMUL") {
-					t.Errorf("%s: %s is not in this level", f.at(i), ins.name)
-				}
-			}
-			vector := slices.ContainsFunc(ins.operands, vectorName.MatchString)
-			if vector && slices.ContainsFunc(ins.operands, isMemory) && !slices.Contains(unalignedMoves, ins.name) {
-				t.Errorf("%s: %s with a memory operand needs alignment", f.at(i), ins.name)
-			}
-		}
-	}
-}
-
 // Whoever uses wide registers ends their use, or every SSE instruction after
 // would pay for it.
 func TestZeroUpper(t *testing.T) {
@@ -183,33 +152,99 @@ func TestNoStack(t *testing.T) {
 }
 
 // Time must not depend on data, tweaks or keys. They are only in vector
-// registers: so no instruction may move something from there to a general
-// register or the flags, or make a mask of it, and general registers are
-// loaded from parameters and the number of rounds only.
+// registers and in memory. So no instruction may move something from there to a
+// general register, the flags or a mask, but the number of rounds and
+// parameters; and no address may be made of a vector. What branches, addresses
+// and conditional moves then depend on are lengths, counts and pointers.
 func TestConstantTime(t *testing.T) {
-	const roundsAt = "720(R8)"
-	flags := regexp.MustCompile(`^V?P?TEST|^VPCMP|^VPMOV.*2M$|^V?U?COMIS|^KO?R?TEST|MOVMSK|^V?PEXTR`)
+	checked := 0
 	for _, f := range functions(t) {
 		if strings.HasPrefix(f.file, "cpu") {
 			continue
 		}
-		for i, ins := range f.code {
-			n := len(ins.operands)
-			vector := slices.ContainsFunc(ins.operands, vectorName.MatchString)
-			if vector && flags.MatchString(ins.name) {
-				t.Errorf("%s: %s makes flags or a mask of data", f.at(i), ins.name)
-			}
-			if n == 0 || !generalName.MatchString(ins.operands[n-1]) {
-				continue
-			}
-			for _, o := range ins.operands[:n-1] {
-				if vectorName.MatchString(o) || maskName.MatchString(o) {
-					t.Errorf("%s: %s moves %s to %s", f.at(i), ins.name, o, ins.operands[n-1])
-				}
-				if isMemory(o) && ins.name != "LEAQ" && !strings.HasSuffix(o, "(FP)") && o != roundsAt {
-					t.Errorf("%s: %s loads %s into %s", f.at(i), ins.name, o, ins.operands[n-1])
+		for _, fault := range f.timing() {
+			t.Error(fault)
+		}
+		checked++
+	}
+	if checked < 8 {
+		t.Errorf("only %d functions found", checked)
+	}
+}
+
+var (
+	// These tell of vectors in the flags or in a general register that they do
+	// not name as an operand.
+	flagsOfVectors = regexp.MustCompile(`^V?PTEST$|^VTESTP|^V?U?COMIS|^V?PCMP[EI]STR|^KO?R?TEST`)
+	vectorIndex    = regexp.MustCompile(`\([XYZ]\d+\*\d\)`)
+)
+
+const roundsAt = "720(R8)" // in the schedule
+
+func mayLoad(operand string) bool { return strings.HasSuffix(operand, "(FP)") || operand == roundsAt }
+
+// timing finds what could make a function's time depend on secrets.
+func (f function) timing() (faults []string) {
+	fault := func(i int, format string, args ...any) {
+		faults = append(faults, f.at(i)+": "+f.code[i].name+" "+fmt.Sprintf(format, args...))
+	}
+	for i, ins := range f.code {
+		n := len(ins.operands)
+		vector := slices.ContainsFunc(ins.operands, vectorName.MatchString)
+		if flagsOfVectors.MatchString(ins.name) {
+			fault(i, "makes flags of data or masks")
+		}
+		if slices.ContainsFunc(ins.operands, vectorIndex.MatchString) {
+			fault(i, "makes addresses of data")
+		}
+		if n == 0 {
+			continue
+		}
+		target := ins.operands[n-1]
+		switch {
+		case vector && maskName.MatchString(target):
+			fault(i, "makes a mask of data")
+		case vector && generalName.MatchString(target):
+			fault(i, "moves data to %s", target)
+		case !vector && generalName.MatchString(target) && slices.ContainsFunc(ins.operands[:n-1], maskName.MatchString):
+			fault(i, "moves a mask to %s", target)
+		case vector || ins.name == "LEAQ" || strings.HasPrefix(ins.name, "PREFETCH"):
+		default: // general registers and flags, and what they are loaded from or compared with
+			for _, o := range ins.operands {
+				if isMemory(o) && !mayLoad(o) {
+					fault(i, "reads or writes %s", o)
 				}
 			}
 		}
 	}
+	return faults
+}
+
+// The check finds what it is there for.
+func TestConstantTimeFinds(t *testing.T) {
+	for _, line := range []string{
+		"VPTEST Y1, Y2", "PTEST X1, X2", "VMOVQ X3, AX", "MOVQ X3, AX", "PEXTRQ $1, X2, R9", "VPEXTRQ $0, X2, R9", "PMOVMSKB X1, AX",
+		"VPMOVMSKB Y1, AX", "VPCMPUB $4, Z1, Z2, K1", "VPTESTMQ Z1, Z1, K2", "VPMOVB2M Z1, K1", "KMOVQ K1, AX", "KORTESTQ K1, K1",
+		"VPGATHERDD K1, (AX)(Z3*4), Z4", "MOVQ (SI), AX", "MOVBQZX 3(SI)(AX*1), CX", "CMPQ 8(SI), $0", "TESTB $1, (DI)", "ADDQ 16(SI), AX",
+		"VPCMPISTRI $12, X1, X2", "VUCOMISD X1, X2", "CMOVQEQ (SI), AX", "VTESTPS X1, X2", "KMOVQ (SI), K1", "MOVQ AX, (DI)",
+	} {
+		if f := assembled(line); len(f.timing()) == 0 {
+			t.Errorf("not found: %s", line)
+		}
+	}
+	for _, line := range []string{
+		"MOVQ size+24(FP), AX", "MOVQ 720(R8), R9", "CMPQ AX, $16", "CMOVQEQ CX, AX", "VPBROADCASTQ R9, Z1", "VMOVQ R13, X9", "VPINSRQ $1, AX, X2, X2",
+		"VINSERTI128 $1, (SI), Y1, Y2", "VPCMPGTQ Y1, Y2, Y3", "KMOVQ AX, K1", "VMOVDQU8 (SI), K1, Z3", "LEAQ 64(SI)(AX*1), DI", "PREFETCHT0 4096(SI)",
+		"VBROADCASTI32X4 16(R8), Z3", "VPBLENDVB Y1, (DI), Y2, Y3", "BZHIQ AX, R9, R9", "MOVOU X1, (DI)", "VEXTRACTI128 $1, Y3, (DI)",
+	} {
+		if faults := assembled(line).timing(); len(faults) > 0 {
+			t.Errorf("%s: %v", line, faults)
+		}
+	}
+}
+
+// assembled is a function of one instruction, then RET.
+func assembled(line string) function {
+	name, rest, _ := strings.Cut(line, " ")
+	return function{file: "xts_test.s", name: "test", code: []instruction{{1, name, strings.Split(rest, ", ")}, {2, "RET", nil}}}
 }

@@ -12,7 +12,7 @@ type XTSKey struct {
 	_       noCopy
 	level   Level
 	generic genericXTS // level Generic only
-	sched   schedule   // all other levels
+	sched   *schedule  // all other levels
 }
 
 // noCopy makes go vet complain about copies.
@@ -36,6 +36,7 @@ func (k *XTSKey) Init(l Level, key []byte) {
 		k.generic.init(key)
 		return
 	}
+	k.sched = new(schedule)
 	k.sched.expand(l, key)
 }
 
@@ -45,5 +46,7 @@ func (k *XTSKey) Level() Level { return k.level }
 // Wipe clears the expanded keys. The key is not to be used after.
 func (k *XTSKey) Wipe() {
 	k.generic.wipe()
-	k.sched = schedule{}
+	if k.sched != nil {
+		*k.sched = schedule{}
+	}
 }

@@ -26,121 +26,27 @@ TEXT ·encryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole7
-	SUBQ    $0x10, R10
 
-whole7:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split8
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split8
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split8:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume9
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit11
-	MOVQ  R13, X9
-	ADDQ  step+64(FP), R13
-	JMP   ready12
+	JNZ   resume8
+	MOVQ  $0x00000001, CX
+	JMP   encrypt9
 
-explicit11:
+resume8:
 	MOVOU (R13), X9
-	ADDQ  $0x10, R13
 
-ready12:
-	MOVOU  480(R8), X11
-	PXOR   X11, X9
-	CMPQ   BX, $0x0c
-	JCS    rounds10x14
-	JEQ    rounds12x13
-	MOVOU  496(R8), X11
-	AESENC X11, X9
-	MOVOU  512(R8), X11
-	AESENC X11, X9
-
-rounds12x13:
-	MOVOU  528(R8), X11
-	AESENC X11, X9
-	MOVOU  544(R8), X11
-	AESENC X11, X9
-
-rounds10x14:
-	MOVOU      560(R8), X11
-	AESENC     X11, X9
-	MOVOU      576(R8), X11
-	AESENC     X11, X9
-	MOVOU      592(R8), X11
-	AESENC     X11, X9
-	MOVOU      608(R8), X11
-	AESENC     X11, X9
-	MOVOU      624(R8), X11
-	AESENC     X11, X9
-	MOVOU      640(R8), X11
-	AESENC     X11, X9
-	MOVOU      656(R8), X11
-	AESENC     X11, X9
-	MOVOU      672(R8), X11
-	AESENC     X11, X9
-	MOVOU      688(R8), X11
-	AESENC     X11, X9
-	MOVOU      704(R8), X11
-	AESENCLAST X11, X9
-	MOVO       X9, X4
-	PSHUFD     $0x13, X4, X12
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X4, X5
-	PADDQ      X5, X5
-	PXOR       X13, X5
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X5, X6
-	PADDQ      X6, X6
-	PXOR       X13, X6
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X6, X7
-	PADDQ      X7, X7
-	PXOR       X13, X7
-	MOVO       X12, X13
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X7, X8
-	PADDQ      X8, X8
-	PXOR       X13, X8
-	JMP        ready10
-
-resume9:
-	MOVOU  (R13), X9
+encrypted10:
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -171,41 +77,64 @@ resume9:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready10:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole11
+	SUBQ  $0x10, R10
+
+whole11:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split12
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split12
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split12:
 	// -- a sector
 sector1:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none15
+	JEQ  none13
 
 	// -- tweak of the next sector
+encrypt9:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit16
+	JNZ   explicit14
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready17
+	JMP   ready15
 
-explicit16:
+explicit14:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready17:
+ready15:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x19
-	JEQ    rounds12x18
+	JCS    rounds10x17
+	JEQ    rounds12x16
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x18:
+rounds12x16:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x19:
+rounds10x17:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -226,8 +155,10 @@ rounds10x19:
 	AESENC     X11, X9
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
+	TESTQ      CX, CX
+	JNZ        encrypted10
 
-none15:
+none13:
 	MOVQ  R10, CX
 	TESTQ CX, CX
 	JZ    noGroups3
@@ -251,8 +182,8 @@ more2:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x21
-	JEQ    rounds12x20
+	JCS    rounds10x19
+	JEQ    rounds12x18
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -264,7 +195,7 @@ more2:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x20:
+rounds12x18:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -276,7 +207,7 @@ rounds12x20:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x21:
+rounds10x19:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -376,13 +307,13 @@ noGroups3:
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b24
+	JCS   pass1b22
 	CMPQ  R11, $0x30
-	JCS   pass2b25
+	JCS   pass2b23
 	CMPQ  R11, $0x40
-	JCS   pass3b26
+	JCS   pass3b24
 	TESTQ CX, CX
-	JZ    nosteal27
+	JZ    nosteal25
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -393,7 +324,7 @@ noGroups3:
 	PSHUFB X15, X14
 	MOVO   X8, X12
 
-nosteal27:
+nosteal25:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -409,8 +340,8 @@ nosteal27:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x29
-	JEQ    rounds12x28
+	JCS    rounds10x27
+	JEQ    rounds12x26
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -422,7 +353,7 @@ nosteal27:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x28:
+rounds12x26:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -434,7 +365,7 @@ rounds12x28:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x29:
+rounds10x27:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -496,12 +427,12 @@ rounds10x29:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal20
+	JMP        done21
 
-pass3b26:
+pass3b24:
 	TESTQ CX, CX
-	JZ    nosteal30
+	JZ    nosteal28
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -512,7 +443,7 @@ pass3b26:
 	PSHUFB X15, X14
 	MOVO   X7, X12
 
-nosteal30:
+nosteal28:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -525,8 +456,8 @@ nosteal30:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x32
-	JEQ    rounds12x31
+	JCS    rounds10x30
+	JEQ    rounds12x29
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -536,7 +467,7 @@ nosteal30:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds12x31:
+rounds12x29:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -546,7 +477,7 @@ rounds12x31:
 	AESENC X11, X1
 	AESENC X11, X2
 
-rounds10x32:
+rounds10x30:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -596,12 +527,12 @@ rounds10x32:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal20
+	JMP        done21
 
-pass2b25:
+pass2b23:
 	TESTQ CX, CX
-	JZ    nosteal33
+	JZ    nosteal31
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -612,7 +543,7 @@ pass2b25:
 	PSHUFB X15, X14
 	MOVO   X6, X12
 
-nosteal33:
+nosteal31:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -622,8 +553,8 @@ nosteal33:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x35
-	JEQ    rounds12x34
+	JCS    rounds10x33
+	JEQ    rounds12x32
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -631,7 +562,7 @@ nosteal33:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds12x34:
+rounds12x32:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -639,7 +570,7 @@ rounds12x34:
 	AESENC X11, X0
 	AESENC X11, X1
 
-rounds10x35:
+rounds10x33:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -677,12 +608,12 @@ rounds10x35:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal20
+	JMP        done21
 
-pass1b24:
+pass1b22:
 	TESTQ CX, CX
-	JZ    nosteal36
+	JZ    nosteal34
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -693,27 +624,27 @@ pass1b24:
 	PSHUFB X15, X14
 	MOVO   X5, X12
 
-nosteal36:
+nosteal34:
 	MOVOU  (R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x38
-	JEQ    rounds12x37
+	JCS    rounds10x36
+	JEQ    rounds12x35
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	MOVOU  32(R8), X11
 	AESENC X11, X0
 
-rounds12x37:
+rounds12x35:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	MOVOU  64(R8), X11
 	AESENC X11, X0
 
-rounds10x38:
+rounds10x36:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	MOVOU      96(R8), X11
@@ -738,10 +669,10 @@ rounds10x38:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal22
-	JMP        done23
+	JNZ        steal20
+	JMP        done21
 
-steal22:
+steal20:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -753,32 +684,33 @@ steal22:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   (R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x40
-	JEQ     rounds12x39
-	MOVOU   16(R8), X11
-	AESENC  X11, X14
-	MOVOU   32(R8), X11
-	AESENC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  (R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x38
+	JEQ    rounds12x37
+	MOVOU  16(R8), X11
+	AESENC X11, X14
+	MOVOU  32(R8), X11
+	AESENC X11, X14
 
-rounds12x39:
+rounds12x37:
 	MOVOU  48(R8), X11
 	AESENC X11, X14
 	MOVOU  64(R8), X11
 	AESENC X11, X14
 
-rounds10x40:
+rounds10x38:
 	MOVOU      80(R8), X11
 	AESENC     X11, X14
 	MOVOU      96(R8), X11
@@ -802,7 +734,7 @@ rounds10x40:
 	AESENCLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done23:
+done21:
 	DECQ   R9
 	JZ     exit6
 	MOVO   X9, X4
@@ -857,8 +789,8 @@ last4:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x42
-	JEQ    rounds12x41
+	JCS    rounds10x40
+	JEQ    rounds12x39
 	MOVOU  16(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -870,7 +802,7 @@ last4:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds12x41:
+rounds12x39:
 	MOVOU  48(R8), X11
 	AESENC X11, X0
 	AESENC X11, X1
@@ -882,7 +814,7 @@ rounds12x41:
 	AESENC X11, X2
 	AESENC X11, X3
 
-rounds10x42:
+rounds10x40:
 	MOVOU      80(R8), X11
 	AESENC     X11, X0
 	AESENC     X11, X1
@@ -1034,121 +966,27 @@ TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	//   X11: a round key
 	//   X12: tweak bits to come out by doubling
 	//   X13-X15: scratch
-	// -- arguments
+	// -- arguments for tweaks
 	MOVQ    sched+0(FP), R8
-	MOVQ    dst+8(FP), DI
-	MOVQ    src+16(FP), SI
-	MOVQ    n+32(FP), R9
 	MOVQ    tweaks+48(FP), R13
 	TESTQ   $0x00000001, mode+40(FP)
 	CMOVQEQ first+56(FP), R13
+	MOVQ    n+32(FP), R9
 	MOVQ    720(R8), BX
-	MOVQ    size+24(FP), R11
-	MOVQ    R11, R10
-	TESTQ   $0x0000000f, R11
-	JZ      whole49
-	SUBQ    $0x10, R10
 
-whole49:
-	SHRQ  $0x06, R10
-	MOVQ  R10, AX
-	SHLQ  $0x06, AX
-	SUBQ  AX, R11
-	JNZ   split50
-	TESTQ $0x00000004, mode+40(FP)
-	JNZ   split50
-
-	// No tail: the sector's last group prepares the next sector.
-	DECQ R10
-
-split50:
 	// -- constants
 	MOVOU foldCarries<>+0(SB), X10
 
 	// -- tweak of the first sector
 	TESTQ $0x00000002, mode+40(FP)
-	JNZ   resume51
-	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit53
-	MOVQ  R13, X9
-	ADDQ  step+64(FP), R13
-	JMP   ready54
+	JNZ   resume48
+	MOVQ  $0x00000001, CX
+	JMP   encrypt49
 
-explicit53:
+resume48:
 	MOVOU (R13), X9
-	ADDQ  $0x10, R13
 
-ready54:
-	MOVOU  480(R8), X11
-	PXOR   X11, X9
-	CMPQ   BX, $0x0c
-	JCS    rounds10x56
-	JEQ    rounds12x55
-	MOVOU  496(R8), X11
-	AESENC X11, X9
-	MOVOU  512(R8), X11
-	AESENC X11, X9
-
-rounds12x55:
-	MOVOU  528(R8), X11
-	AESENC X11, X9
-	MOVOU  544(R8), X11
-	AESENC X11, X9
-
-rounds10x56:
-	MOVOU      560(R8), X11
-	AESENC     X11, X9
-	MOVOU      576(R8), X11
-	AESENC     X11, X9
-	MOVOU      592(R8), X11
-	AESENC     X11, X9
-	MOVOU      608(R8), X11
-	AESENC     X11, X9
-	MOVOU      624(R8), X11
-	AESENC     X11, X9
-	MOVOU      640(R8), X11
-	AESENC     X11, X9
-	MOVOU      656(R8), X11
-	AESENC     X11, X9
-	MOVOU      672(R8), X11
-	AESENC     X11, X9
-	MOVOU      688(R8), X11
-	AESENC     X11, X9
-	MOVOU      704(R8), X11
-	AESENCLAST X11, X9
-	MOVO       X9, X4
-	PSHUFD     $0x13, X4, X12
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X4, X5
-	PADDQ      X5, X5
-	PXOR       X13, X5
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X5, X6
-	PADDQ      X6, X6
-	PXOR       X13, X6
-	MOVO       X12, X13
-	PADDL      X12, X12
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X6, X7
-	PADDQ      X7, X7
-	PXOR       X13, X7
-	MOVO       X12, X13
-	PSRAL      $0x1f, X13
-	PAND       X10, X13
-	MOVO       X7, X8
-	PADDQ      X8, X8
-	PXOR       X13, X8
-	JMP        ready52
-
-resume51:
-	MOVOU  (R13), X9
+encrypted50:
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1179,41 +1017,64 @@ resume51:
 	PADDQ  X8, X8
 	PXOR   X13, X8
 
-ready52:
+	// -- arguments for data
+	MOVQ  dst+8(FP), DI
+	MOVQ  src+16(FP), SI
+	MOVQ  size+24(FP), R11
+	MOVQ  R11, R10
+	TESTQ $0x0000000f, R11
+	JZ    whole51
+	SUBQ  $0x10, R10
+
+whole51:
+	SHRQ  $0x06, R10
+	MOVQ  R10, AX
+	SHLQ  $0x06, AX
+	SUBQ  AX, R11
+	JNZ   split52
+	TESTQ $0x00000004, mode+40(FP)
+	JNZ   split52
+
+	// No tail: the sector's last group prepares the next sector.
+	DECQ R10
+
+split52:
 	// -- a sector
-sector43:
+sector41:
+	XORQ CX, CX
 	CMPQ R9, $0x01
-	JEQ  none57
+	JEQ  none53
 
 	// -- tweak of the next sector
+encrypt49:
 	TESTQ $0x00000001, mode+40(FP)
-	JNZ   explicit58
+	JNZ   explicit54
 	MOVQ  R13, X9
 	ADDQ  step+64(FP), R13
-	JMP   ready59
+	JMP   ready55
 
-explicit58:
+explicit54:
 	MOVOU (R13), X9
 	ADDQ  $0x10, R13
 
-ready59:
+ready55:
 	MOVOU  480(R8), X11
 	PXOR   X11, X9
 	CMPQ   BX, $0x0c
-	JCS    rounds10x61
-	JEQ    rounds12x60
+	JCS    rounds10x57
+	JEQ    rounds12x56
 	MOVOU  496(R8), X11
 	AESENC X11, X9
 	MOVOU  512(R8), X11
 	AESENC X11, X9
 
-rounds12x60:
+rounds12x56:
 	MOVOU  528(R8), X11
 	AESENC X11, X9
 	MOVOU  544(R8), X11
 	AESENC X11, X9
 
-rounds10x61:
+rounds10x57:
 	MOVOU      560(R8), X11
 	AESENC     X11, X9
 	MOVOU      576(R8), X11
@@ -1234,16 +1095,18 @@ rounds10x61:
 	AESENC     X11, X9
 	MOVOU      704(R8), X11
 	AESENCLAST X11, X9
+	TESTQ      CX, CX
+	JNZ        encrypted50
 
-none57:
+none53:
 	MOVQ  R10, CX
 	TESTQ CX, CX
-	JZ    noGroups45
+	JZ    noGroups43
 
 	// -- groups that a group or a tail follows
 	PCALIGN $0x40
 
-more44:
+more42:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1259,8 +1122,8 @@ more44:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x63
-	JEQ    rounds12x62
+	JCS    rounds10x59
+	JEQ    rounds12x58
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1272,7 +1135,7 @@ more44:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x62:
+rounds12x58:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1284,7 +1147,7 @@ rounds12x62:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x63:
+rounds10x59:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1374,23 +1237,23 @@ rounds10x63:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       CX
-	JNZ        more44
+	JNZ        more42
 
-noGroups45:
+noGroups43:
 	TESTQ R11, R11
-	JZ    last46
+	JZ    last44
 
 	// -- the tail
 	MOVQ  R11, CX
 	ANDQ  $0x0f, CX
 	CMPQ  R11, $0x20
-	JCS   pass1b66
+	JCS   pass1b62
 	CMPQ  R11, $0x30
-	JCS   pass2b67
+	JCS   pass2b63
 	CMPQ  R11, $0x40
-	JCS   pass3b68
+	JCS   pass3b64
 	TESTQ CX, CX
-	JZ    nosteal69
+	JZ    nosteal65
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   48(SI)(CX*1), AX
@@ -1399,11 +1262,10 @@ noGroups45:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X8, X12
 	MOVO   X7, X12
 	MOVO   X8, X7
 
-nosteal69:
+nosteal65:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1419,8 +1281,8 @@ nosteal69:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x71
-	JEQ    rounds12x70
+	JCS    rounds10x67
+	JEQ    rounds12x66
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1432,7 +1294,7 @@ nosteal69:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x70:
+rounds12x66:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1444,7 +1306,7 @@ rounds12x70:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x71:
+rounds10x67:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1506,12 +1368,12 @@ rounds10x71:
 	ADDQ       $0x40, DI
 	MOVO       X3, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal60
+	JMP        done61
 
-pass3b68:
+pass3b64:
 	TESTQ CX, CX
-	JZ    nosteal72
+	JZ    nosteal68
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   32(SI)(CX*1), AX
@@ -1520,11 +1382,10 @@ pass3b68:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X7, X12
 	MOVO   X6, X12
 	MOVO   X7, X6
 
-nosteal72:
+nosteal68:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1537,8 +1398,8 @@ nosteal72:
 	PXOR   X6, X2
 	ADDQ   $0x30, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x74
-	JEQ    rounds12x73
+	JCS    rounds10x70
+	JEQ    rounds12x69
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1548,7 +1409,7 @@ nosteal72:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds12x73:
+rounds12x69:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1558,7 +1419,7 @@ rounds12x73:
 	AESDEC X11, X1
 	AESDEC X11, X2
 
-rounds10x74:
+rounds10x70:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1608,12 +1469,12 @@ rounds10x74:
 	ADDQ       $0x30, DI
 	MOVO       X2, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal60
+	JMP        done61
 
-pass2b67:
+pass2b63:
 	TESTQ CX, CX
-	JZ    nosteal75
+	JZ    nosteal71
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   16(SI)(CX*1), AX
@@ -1622,11 +1483,10 @@ pass2b67:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X6, X12
 	MOVO   X5, X12
 	MOVO   X6, X5
 
-nosteal75:
+nosteal71:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
@@ -1636,8 +1496,8 @@ nosteal75:
 	PXOR   X5, X1
 	ADDQ   $0x20, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x77
-	JEQ    rounds12x76
+	JCS    rounds10x73
+	JEQ    rounds12x72
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1645,7 +1505,7 @@ nosteal75:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds12x76:
+rounds12x72:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1653,7 +1513,7 @@ rounds12x76:
 	AESDEC X11, X0
 	AESDEC X11, X1
 
-rounds10x77:
+rounds10x73:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1691,12 +1551,12 @@ rounds10x77:
 	ADDQ       $0x20, DI
 	MOVO       X1, X0
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal60
+	JMP        done61
 
-pass1b66:
+pass1b62:
 	TESTQ CX, CX
-	JZ    nosteal78
+	JZ    nosteal74
 
 	// The partial block: the last 16 bytes shifted down
 	LEAQ   (SI)(CX*1), AX
@@ -1705,31 +1565,30 @@ pass1b66:
 	SUBQ   CX, AX
 	MOVOU  32(AX), X15
 	PSHUFB X15, X14
-	MOVO   X5, X12
 	MOVO   X4, X12
 	MOVO   X5, X4
 
-nosteal78:
+nosteal74:
 	MOVOU  240(R8), X11
 	MOVOU  (SI), X0
 	PXOR   X11, X0
 	PXOR   X4, X0
 	ADDQ   $0x10, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x80
-	JEQ    rounds12x79
+	JCS    rounds10x76
+	JEQ    rounds12x75
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	MOVOU  272(R8), X11
 	AESDEC X11, X0
 
-rounds12x79:
+rounds12x75:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	MOVOU  304(R8), X11
 	AESDEC X11, X0
 
-rounds10x80:
+rounds10x76:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	MOVOU      336(R8), X11
@@ -1754,10 +1613,10 @@ rounds10x80:
 	MOVOU      X0, (DI)
 	ADDQ       $0x10, DI
 	TESTQ      CX, CX
-	JNZ        steal64
-	JMP        done65
+	JNZ        steal60
+	JMP        done61
 
-steal64:
+steal60:
 	// -- ciphertext stealing: the joined block
 	LEAQ byteShifts<>+0(SB), AX
 
@@ -1769,32 +1628,33 @@ steal64:
 	PSHUFB X15, X13
 	MOVOU  X13, -16(DI)(CX*1)
 
-	// Its other bytes follow the partial block's in the joined block.
-	SUBQ    CX, AX
-	SUBQ    CX, AX
-	MOVOU   32(AX), X15
-	PXOR    X13, X13
-	PCMPGTB X15, X13
-	PAND    X13, X0
-	POR     X0, X14
-	MOVOU   240(R8), X11
-	PXOR    X11, X14
-	PXOR    X12, X14
-	CMPQ    BX, $0x0c
-	JCS     rounds10x82
-	JEQ     rounds12x81
-	MOVOU   256(R8), X11
-	AESDEC  X11, X14
-	MOVOU   272(R8), X11
-	AESDEC  X11, X14
+	// Its other bytes, by a shift down and one up, follow the partial block's in
+	// the joined block.
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	SUBQ   CX, AX
+	SUBQ   CX, AX
+	MOVOU  16(AX), X15
+	PSHUFB X15, X0
+	POR    X0, X14
+	MOVOU  240(R8), X11
+	PXOR   X11, X14
+	PXOR   X12, X14
+	CMPQ   BX, $0x0c
+	JCS    rounds10x78
+	JEQ    rounds12x77
+	MOVOU  256(R8), X11
+	AESDEC X11, X14
+	MOVOU  272(R8), X11
+	AESDEC X11, X14
 
-rounds12x81:
+rounds12x77:
 	MOVOU  288(R8), X11
 	AESDEC X11, X14
 	MOVOU  304(R8), X11
 	AESDEC X11, X14
 
-rounds10x82:
+rounds10x78:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X14
 	MOVOU      336(R8), X11
@@ -1818,9 +1678,9 @@ rounds10x82:
 	AESDECLAST X12, X14
 	MOVOU      X14, -16(DI)
 
-done65:
+done61:
 	DECQ   R9
-	JZ     exit48
+	JZ     exit46
 	MOVO   X9, X4
 	PSHUFD $0x13, X4, X12
 	MOVO   X12, X13
@@ -1850,12 +1710,12 @@ done65:
 	MOVO   X7, X8
 	PADDQ  X8, X8
 	PXOR   X13, X8
-	JMP    sector43
+	JMP    sector41
 	PCALIGN $0x40
 
-last46:
+last44:
 	TESTQ $0x00000004, mode+40(FP)
-	JNZ   save47
+	JNZ   save45
 
 	// -- the last group of a sector without a tail
 	MOVOU  240(R8), X11
@@ -1873,8 +1733,8 @@ last46:
 	PXOR   X7, X3
 	ADDQ   $0x40, SI
 	CMPQ   BX, $0x0c
-	JCS    rounds10x84
-	JEQ    rounds12x83
+	JCS    rounds10x80
+	JEQ    rounds12x79
 	MOVOU  256(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1886,7 +1746,7 @@ last46:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds12x83:
+rounds12x79:
 	MOVOU  288(R8), X11
 	AESDEC X11, X0
 	AESDEC X11, X1
@@ -1898,7 +1758,7 @@ rounds12x83:
 	AESDEC X11, X2
 	AESDEC X11, X3
 
-rounds10x84:
+rounds10x80:
 	MOVOU      320(R8), X11
 	AESDEC     X11, X0
 	AESDEC     X11, X1
@@ -1988,16 +1848,16 @@ rounds10x84:
 	PXOR       X13, X8
 	ADDQ       $0x40, DI
 	DECQ       R9
-	JNZ        sector43
-	JMP        exit48
+	JNZ        sector41
+	JMP        exit46
 
-save47:
+save45:
 	// -- the tweak that follows, for the call that continues
 	MOVQ  tweaks+48(FP), AX
 	MOVOU X4, (AX)
 
 	// -- exit: no key, tweak or data stays in a register
-exit48:
+exit46:
 	PXOR X0, X0
 	PXOR X1, X1
 	PXOR X2, X2

@@ -14,9 +14,14 @@ const slots = 15
 // the tweak key: once as they are, and once four times over, a vector of 512
 // bits each, for the levels that use such. The assembly knows this layout:
 // _gen/layout.go.
+//
+// The vectors begin at a multiple of 64 bytes in it, and it has an allocation of
+// its own, without pointers, which Go begins at such a multiple too: so none
+// straddles two cache lines. That is worth 10 cycles of 78 to a short unit.
 type schedule struct {
 	enc, dec, tweak             [slots * 16]byte
 	rounds                      uint64 // 10, 12, 14
+	_                           [40]byte
 	wideEnc, wideDec, wideTweak [slots * 64]byte
 }
 
@@ -47,6 +52,7 @@ const (
 	modeResume               // the tweak at tweaks is encrypted already
 	modeSave                 // store the encrypted tweak that follows at tweaks
 	modeDecrypt              // not for kernels: which of them
+	modeUnit                 // a single unit, with modeExplicit only: levels may have a shorter way
 )
 
 // capBytes is the most that one call does: assembly can't be preempted, so
@@ -58,8 +64,8 @@ func (k *XTSKey) capBytes() int {
 	return 32 << 10
 }
 
-// built tells whether this build has the code of l.
-func built(l Level) bool { return l == AESNI4 || l == VAES512 }
+// built tells whether this build has the code of l: it has all levels.
+func built(l Level) bool { return l > Generic && int(l) < len(levelNames) }
 
 // call runs a kernel on n sectors of size bytes each. It switches to direct
 // calls, since a call through a function value would make the arguments
@@ -73,6 +79,24 @@ func (k *XTSKey) call(dst, src *byte, size, n, mode uint64, tweaks *byte, first,
 		encryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == VAES512:
 		decryptVAES512(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAES256 && !dec:
+		encryptVAES256(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAES256:
+		decryptVAES256(keys, dst, src, size, n, mode, tweaks, first, step)
+	case (k.level == AVX || k.level == AESNI) && wide(size, n):
+		k.callWide(dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX && !dec:
+		encryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AVX:
+		decryptAVX(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI && !dec:
+		encryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == AESNI:
+		decryptAESNI(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2 && !dec:
+		encryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
+	case k.level == VAESAVX2:
+		decryptVAESAVX2(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4 && !dec:
 		encryptAESNI4(keys, dst, src, size, n, mode, tweaks, first, step)
 	case k.level == AESNI4:
@@ -140,6 +164,14 @@ func (k *XTSKey) DecryptTweaked(dst, src []byte, sectorSize int, tweaks []byte) 
 }
 
 func (k *XTSKey) run(mode uint64, dst, src []byte, size int, first, step uint64) {
+	if n := len(src); n > 0 && n <= k.capBytes() { // alone, since a small run is quick
+		k.call(&dst[0], &src[0], uint64(size), uint64(n)/uint64(size), mode, nil, first, step)
+		return
+	}
+	k.longRun(mode, dst, src, size, first, step)
+}
+
+func (k *XTSKey) longRun(mode uint64, dst, src []byte, size int, first, step uint64) {
 	limit := k.capBytes()
 	if size > limit {
 		for ; len(src) > 0; first += step {
@@ -173,15 +205,20 @@ func (k *XTSKey) tweaked(mode uint64, dst, src []byte, size int, tweaks []byte) 
 	}
 }
 
-// unit does one data unit. One that is longer than the cap takes several
-// calls, which hand on the encrypted tweak; only the last one steals.
+// unit does one data unit.
 func (k *XTSKey) unit(mode uint64, dst, src []byte, tweak *[16]byte) {
-	limit := k.capBytes()
-	mode |= modeExplicit
-	if len(src) <= limit {
-		k.call(&dst[0], &src[0], uint64(len(src)), 1, mode, &tweak[0], 0, 0)
+	if len(src) > k.capBytes() {
+		k.longUnit(mode, dst, src, tweak)
 		return
 	}
+	k.call(&dst[0], &src[0], uint64(len(src)), 1, mode|modeExplicit|modeUnit, &tweak[0], 0, 0)
+}
+
+// longUnit does one that is longer than the cap, which takes several calls that
+// hand on the encrypted tweak; only the last one steals.
+func (k *XTSKey) longUnit(mode uint64, dst, src []byte, tweak *[16]byte) {
+	limit := k.capBytes()
+	mode |= modeExplicit
 	saved := savedTweaks.Get().(*[16]byte)
 	defer func() { // also if a kernel faults, on mapped memory that went away
 		*saved = [16]byte{}
@@ -222,14 +259,35 @@ func PortLimit(width, rounds, iterations int) (blocks int) {
 		return 0
 	case width == 128 && supported(AESNI4) == nil:
 		aesLimit128(n)
-	case width == 256 && thisProcessor().missing(VAESAVX2) == "":
+	case width == 256 && thisProcessor().runs(VAESAVX2):
 		aesLimit256(n)
-	case width == 512 && supported(VAES512) == nil:
+	case width == 512 && Supported(VAES512) == nil:
 		aesLimit512(n)
 	default:
 		return 0
 	}
 	return iterations * inFlight * width / 128
+}
+
+// Xor inverts every bit of p in place by vectors of 128, 256 or 512 bits, with
+// the prefetching of the kernels: the least that work in place on memory costs.
+// len(p) is a multiple of 512. It returns false for a width that can't run here.
+// It can't be preempted: 128 KiB out of memory last some 10 µs.
+func Xor(width int, p []byte) bool {
+	n := uint64(len(p) / 512)
+	switch {
+	case n == 0:
+		return false
+	case width == 128:
+		xorLimit128(&p[0], n)
+	case width == 256 && thisProcessor().runs(VAESAVX2):
+		xorLimit256(&p[0], n)
+	case width == 512 && Supported(VAES512) == nil:
+		xorLimit512(&p[0], n)
+	default:
+		return false
+	}
+	return true
 }
 
 // AddChain does n additions, rounded up to a multiple of 64, of which each

@@ -17,12 +17,19 @@ import (
 // follows a group; those are made among the rounds.
 //
 // Budget of a group of 512 bytes at 512 bits, AES-256: 112 AES, 8 carryless
-// products, 16 shuffles, 24 xors, 21 loads, 8 stores, 8 moves that renaming
-// takes; a sector's last group has 14 shuffles and 4 shifts of bits instead of
-// the 16. Intel (Sapphire Rapids): 112 cycles of port 0 for AES, 24 of port 5
-// for the rest, the xors on whichever is free. Zen 5: 56 cycles of two pipes
-// for AES; the other two have 28 left over, but byte shuffles partly share a
-// pipe with AES.
+// products, 16 shuffles, 24 xors, 21 loads, 8 stores, 8 prefetches, 8 moves that
+// renaming takes; a sector's last group has 12 products and 16 shuffles. Beside
+// it a sector takes 3.5 AES of its tweak.
+//
+// Intel (Emerald Rapids): 112 cycles of port 0 for AES, which is the limit; port
+// 5 has 24 (28) products and shuffles and, since port 0 is never free, nearly
+// all of the xors: 48 (52). At best 115.5 cycles for sectors of 512 bytes, 112.4
+// of 4096. Measured, undisturbed: 115.7 and 112.6 (.968 and .995 of the limit);
+// beside a busy neighbour, in the median, 119 and 114. What it takes: no shift
+// of bits, which is for port 0; with them it was 120.2 and 113.7 (.932, .985).
+//
+// Zen 5: 56 cycles of two pipes for AES; the other two have 28 left over, but
+// byte shuffles partly share a pipe with AES.
 //
 // Measured on Zen 5, cycles for 512 bytes, AES-256, in runs of 128 KiB, sectors
 // of 4096 and 512 bytes. What this is: 60.7, 63.2. On the way: 4 vectors a
@@ -34,10 +41,15 @@ import (
 // between each two or four AES, were slower than a share after each round.
 type evex struct {
 	*emitter
-	lanes int
+	lanes  int
+	dec    bool
+	passes [perPass + 1]operand.LabelRef // of the tail, by vectors
+
+	keyed     bool // tweaks are kept xored with the last round key (see keyed)
+	spareLast bool // what is among the rounds is not for the last sector
 }
 
-func newEVEX(e *emitter, lanes int) *evex { return &evex{e, lanes} }
+func newEVEX(e *emitter, lanes int) *evex { return &evex{emitter: e, lanes: lanes} }
 
 const (
 	perGroup = 8 // vectors
@@ -75,7 +87,7 @@ var (
 	upperLanes   = reg.K4 // of quadwords: lanes 2 and 3
 	lowDwords    = reg.K5 // dword 0
 	notLowDwords = reg.K6 // dwords 1 to 3
-	highHalves   = reg.K7 // dwords 2 and 3; of quadwords, lanes 1 and 3
+	highHalves   = reg.K7 // of quadwords: lanes 1 and 3
 )
 
 func (k *evex) registerMap() []string {
@@ -84,30 +96,55 @@ func (k *evex) registerMap() []string {
 		"V24: batch, the encrypted tweaks of the next sectors, the first in lane 0", "V25: the batch after it",
 		"V26: 0x87 in every quadword", "V27, V28: first and last round key", "V29-V30: scratch", "V31: a round key",
 		"K1: quadword 0 of a lane; K2, K3: bytes of the tail", "K4: quadwords of lanes 2 and 3",
-		"K5, K6: dword 0 of a lane, the other three", "K7: dwords 2 and 3 of a lane",
+		"K5, K6: dword 0 of a lane, the other three", "K7: quadwords of lanes 1 and 3",
 	}
 }
 
 func (k *evex) setup(dec bool) {
 	k.section("constants")
-	k.VMOVDQU64(k.keyAddr(dec, 0), k.firstKey())
-	k.VMOVDQU64(k.keyAddr(dec, slots-1), k.lastKey())
-	k.MOVL(operand.U32(0x87), tmp.As32())
-	k.VPBROADCASTQ(tmp, k.poly())
+	k.keys(dec)
 	for _, m := range []struct {
 		bits uint32
 		mask reg.OpmaskPhysical
-	}{{0x55, lowQuads}, {0xf0, upperLanes}, {0x1111, lowDwords}, {0xeeee, notLowDwords}, {0xcccc, highHalves}} {
+	}{{0x55, lowQuads}, {0xf0, upperLanes}, {0xcc, highHalves}} {
 		k.MOVL(operand.U32(m.bits), tmp.As32())
 		k.KMOVW(tmp.As32(), m.mask)
 	}
 }
 
-func (k *evex) keyAddr(dec bool, slot int) operand.Mem {
-	if dec {
-		return at(sched, wideDecKeys+wideSlotBytes*slot)
+// turn sets sched to the wide keys of the direction, from where all wide keys
+// have short offsets.
+func (k *evex) turn(dec bool) {
+	k.dec = dec
+	k.ADDQ(operand.I32(k.keyBase()), sched)
+}
+
+// keys loads what is kept of the keys.
+func (k *evex) keys(dec bool) {
+	k.turn(dec)
+	k.VMOVDQU64(k.key(0), k.firstKey())
+	k.VMOVDQU64(k.key(slots-1), k.lastKey())
+	k.VPBROADCASTQ(k.constant("poly", 0x87), k.poly())
+}
+
+// shuffleMasks sets the masks of times(32).
+func (k *evex) shuffleMasks() {
+	k.MOVL(operand.U32(0x1111), tmp2.As32())
+	k.KMOVW(tmp2.As32(), lowDwords)
+	k.KNOTW(lowDwords, notLowDwords)
+}
+
+func (k *evex) keyBase() int {
+	if k.dec {
+		return wideDecKeys
 	}
-	return at(sched, wideEncKeys+wideSlotBytes*slot)
+	return wideEncKeys
+}
+
+func (k *evex) key(slot int) operand.Mem { return at(sched, wideSlotBytes*slot) }
+
+func (k *evex) tweakKey(slot int) operand.Mem {
+	return at(sched, wideTweakKeys-k.keyBase()+wideSlotBytes*slot)
 }
 
 // first fills the batch and the one after it, and takes the first tweak.
@@ -119,7 +156,7 @@ func (k *evex) first() {
 	k.JNZ(resume)
 	k.MOVQ(sectors, tmp)
 	k.place(again)
-	k.encryptTweaks()
+	k.encryptTweaks(k.ahead())
 	k.TESTQ(batch, batch)
 	k.JNZ(filled)
 	k.VMOVDQA64(k.ahead(), k.batch())
@@ -132,6 +169,7 @@ func (k *evex) first() {
 	k.VMOVDQU64(at(iv, 0), k.batch().AsX())
 	k.MOVQ(operand.U32(1), batch)
 	k.place(filled)
+	k.shuffleMasks()
 	k.take()
 }
 
@@ -147,23 +185,29 @@ func (k *evex) nextBatch() {
 	k.TESTQ(tmp, tmp)
 	k.JLE(have)
 	k.section("tweaks of the batch after the next")
-	k.encryptTweaks()
+	k.encryptTweaks(k.ahead())
 	k.place(have)
 }
 
-// encryptTweaks encrypts the next tweaks, one a lane, into ahead. It wants the
+// encryptTweaks encrypts the next tweaks, one a lane, into b. It wants the
 // number of sectors that they may be for in tmp: no more are read from memory.
-func (k *evex) encryptTweaks() {
+func (k *evex) encryptTweaks(b reg.VecPhysical) {
 	explicit, full, ready := k.label("explicit"), k.label("full"), k.label("ready")
-	b, steps := k.ahead(), k.keyTemp()
+	steps := k.keyTemp()
 	k.TESTQ(operand.U32(modeExplicit), k.argAddr("mode"))
 	k.JNZ(explicit)
-	k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
 	k.arg("step", tmp2)
-	k.VPBROADCASTQ_Z(iv, lowQuads, b)
-	k.VPBROADCASTQ_Z(tmp2, lowQuads, steps)
-	k.VPADDQ(steps, b, highHalves, b)
-	if k.lanes == 4 {
+	if k.lanes == 2 {
+		low, high := k.data(0), k.data(1)
+		k.VMOVQ(iv, low.AsX())
+		k.LEAQ(operand.Mem{Base: iv, Index: tmp2, Scale: 1}, loop)
+		k.VMOVQ(loop, high.AsX())
+		k.VINSERTI64X2(operand.U8(1), high.AsX(), low, b)
+	} else {
+		k.Comment("Lane i counts i steps: one in odd lanes, two more in the upper half.")
+		k.VPBROADCASTQ_Z(iv, lowQuads, b)
+		k.VPBROADCASTQ_Z(tmp2, lowQuads, steps)
+		k.VPADDQ(steps, b, highHalves, b)
 		k.VPADDQ(steps, steps, steps)
 		k.VPADDQ(steps, b, upperLanes, b)
 	}
@@ -172,24 +216,40 @@ func (k *evex) encryptTweaks() {
 	k.place(explicit)
 	k.CMPQ(tmp, operand.U8(k.lanes))
 	k.JCC(full)
-	k.ADDQ(tmp, tmp)
-	k.firstOnes(tmp, tailBytes)
-	k.VMOVDQU64_Z(at(iv, 0), tailBytes, b)
+	if k.lanes == 2 {
+		k.VMOVDQU64(at(iv, 0), b.AsX())
+	} else {
+		k.ADDQ(tmp, tmp)
+		k.firstOnes(tmp, tailBytes)
+		k.VMOVDQU64_Z(at(iv, 0), tailBytes, b)
+	}
 	k.JMP(ready)
 	k.place(full)
 	k.VMOVDQU64(at(iv, 0), b)
 	k.ADDQ(operand.U8(k.bytes()), iv)
 	k.place(ready)
 
-	key := func(slot int) operand.Mem { return at(sched, wideTweakKeys+wideSlotBytes*slot) }
-	k.VPXORQ(key(0), b, b)
-	k.eachRound(func(slot int) { k.VAESENC(key(slot), b, b) })
-	k.VAESENCLAST(key(slots-1), b, b)
+	k.encryptTweak(b)
+}
+
+func (k *evex) encryptTweak(t reg.Register) {
+	k.VPXORQ(k.tweakKey(0), t, t)
+	k.eachRound(func(slot int) { k.VAESENC(k.tweakKey(slot), t, t) })
+	k.VAESENCLAST(k.tweakKey(slots-1), t, t)
 }
 
 func (k *evex) save() {
 	k.arg("tweaks", tmp)
+	k.toggleKey(k.tweak(0).AsX())
 	k.VMOVDQU64(k.tweak(0).AsX(), at(tmp, 0))
+}
+
+// toggleKey takes the last round key out of a tweak that is kept with it, or
+// puts it in.
+func (k *evex) toggleKey(t reg.Register) {
+	if k.keyed {
+		k.VPXORQ(k.lastKey().AsX(), t, t)
+	}
 }
 
 func (k *evex) take() { emitAll(k.takeTweaks(k.tweak)) }
@@ -198,20 +258,50 @@ func (k *evex) take() { emitAll(k.takeTweaks(k.tweak)) }
 // is the tweak times x^(lanes*i+l). It returns the instructions one by one, to
 // be put among others.
 func (k *evex) takeTweaks(to func(i int) reg.VecPhysical) (code []func()) {
-	b, t, u := k.batch(), k.scratch(0), k.scratch(1)
-	left, right := k.constant("spreadLeft", 0, 0, 1, 1, 2, 2, 3, 3), k.constant("spreadRight", 64, 64, 63, 63, 62, 62, 61, 61)
+	b, t := k.batch(), k.scratch(0)
 	code = append(code,
 		func() { k.VSHUFI64X2(operand.U8(0), b, b, t) },
 		func() { k.VALIGNQ(operand.U8(2), b, b, b) },
-		func() { k.VPSLLVQ(left, t, to(0)) },
-		func() { k.VPSRLVQ(right, t, t) },
 	)
-	code = append(code, k.carry(k.poly(), to(0), t, u)...)
-	for i := 1; i < perGroup; i++ {
-		below := 1 << (bits.Len(uint(i)) - 1) // the largest power of 2 that i holds
-		code = append(code, k.times(k.lanes*below, to(i-below), to(i), k.scratch(i%2))...)
+	for i := range perGroup {
+		code = append(code, k.spread(t, i, to, k.scratch(1))...)
 	}
 	return code
+}
+
+// spread makes vector i of a group's tweaks, of the tweak that is in every lane
+// of t: those of the first 8 blocks by products with the lanes' powers of x,
+// the others of earlier ones by shifts, which take an instruction less.
+func (k *evex) spread(t reg.Register, i int, to func(i int) reg.VecPhysical, u reg.VecPhysical) []func() {
+	if direct := 8 / k.lanes; i < direct {
+		return k.multiply(t, k.powers(i), to(i), u, to(direct))
+	}
+	below := 1 << (bits.Len(uint(i)) - 1) // the largest power of 2 that i holds
+	return k.times(k.lanes*below, to(i-below), to(i), u)
+}
+
+// powers are x^(lanes*i+l) in the low quadwords of lanes l, and 0x87 in the
+// high ones.
+func (k *evex) powers(i int) operand.Mem {
+	var words []uint64
+	for j := range 8 {
+		words = append(words, 1<<j, 0x87)
+	}
+	return k.constant("powers", words...).Offset(k.bytes() * i)
+}
+
+// multiply sets to = from times p, lane by lane, where p has the multiplier
+// (up to x^57) and then 0x87: the product of the low half, that of the high
+// half a quadword higher, and what that leaves above 128 bits times 0x87.
+// All but one of the instructions are for Intel's port 5.
+func (k *evex) multiply(from reg.Register, p operand.Mem, to, t, u reg.Register) []func() {
+	return []func(){
+		func() { k.VPCLMULQDQ(operand.U8(0x01), p, from, t) },
+		func() { k.VPCLMULQDQ(operand.U8(0x00), p, from, to) },
+		func() { k.VPCLMULQDQ(operand.U8(0x11), p, t, u) },
+		func() { k.VPSLLDQ(operand.U8(8), t, t) },
+		func() { k.VPTERNLOGQ(operand.U8(xor3), t, u, to) },
+	}
 }
 
 // stepTweaks makes the next group's tweaks from the group's.
@@ -222,48 +312,25 @@ func (k *evex) stepTweaks() (code []func()) {
 	return code
 }
 
-// times sets to = from times x^n, n up to 32. It is made of shifts within a
-// block and a carryless product of what falls out with 0x87, since
-// x^128 = x^7 + x^2 + x + 1: constant time.
+// times sets to = from times x^n, n a multiple of 8 up to 32. It is made of
+// shifts within a block and a carryless product of what falls out with 0x87,
+// since x^128 = x^7 + x^2 + x + 1: constant time.
 //
 // Shuffles of dwords are the cheapest shifts, then those of bytes; on Intel
-// both are on port 5, where the AES rounds are not. Shifts of bits are on port 0.
+// both are on port 5, where the AES rounds are not. Shifts of bits, on port 0,
+// are avoided.
 func (k *evex) times(n int, from, to, t reg.VecPhysical) []func() {
 	fold := func() { k.VPCLMULQDQ(operand.U8(0x00), k.poly(), t, t) }
 	add := func() { k.VPXORQ(t, to, to) }
-	switch {
-	case n == 32:
+	if n == 32 {
 		return []func(){
 			func() { k.VPSHUFD_Z(operand.U8(0x03), from, lowDwords, t) }, fold,
 			func() { k.VPSHUFD_Z(operand.U8(0x90), from, notLowDwords, to) }, add,
 		}
-	case n%8 == 0:
-		return []func(){
-			func() { k.VPSRLDQ(operand.U8(16-n/8), from, t) }, fold,
-			func() { k.VPSLLDQ(operand.U8(n/8), from, to) }, add,
-		}
 	}
-	return append([]func(){
-		func() { k.VPSRLQ(operand.U8(64-n), from, t) },
-		func() { k.VPSLLQ(operand.U8(n), from, to) },
-	}, k.carry(k.poly(), to, t, k.otherScratch(t))...)
-}
-
-// otherScratch returns the scratch register that t is not.
-func (k *evex) otherScratch(t reg.VecPhysical) reg.VecPhysical {
-	if t == k.scratch(0) {
-		return k.scratch(1)
-	}
-	return k.scratch(0)
-}
-
-// carry adds to v the bits that a shift within its quadwords lost, given in
-// out: the low quadword's go to the high one, the high one's are folded.
-func (k *evex) carry(poly, v, out, t reg.Register) []func() {
 	return []func(){
-		func() { k.VPCLMULQDQ(operand.U8(0x01), poly, out, t) },
-		func() { k.VPSHUFD_Z(operand.U8(0x44), out, highHalves, out) },
-		func() { k.VPTERNLOGQ(operand.U8(xor3), out, t, v) },
+		func() { k.VPSRLDQ(operand.U8(16-n/8), from, t) }, fold,
+		func() { k.VPSLLDQ(operand.U8(n/8), from, to) }, add,
 	}
 }
 
@@ -275,7 +342,20 @@ func emitAll(code []func()) {
 	}
 }
 
-func (k *evex) round(dec bool, key, v reg.Register) {
+// share emits instructions among the rounds.
+func (k *evex) share(code []func()) {
+	if !k.spareLast {
+		emitAll(code)
+		return
+	}
+	spared := k.label("spared")
+	k.CMPQ(sectors, operand.U8(1))
+	k.JEQ(spared)
+	emitAll(code)
+	k.place(spared)
+}
+
+func (k *evex) round(dec bool, key operand.Op, v reg.Register) {
 	if dec {
 		k.VAESDEC(key, v, v)
 	} else {
@@ -315,19 +395,26 @@ func (k *evex) vectors(dec bool, n int, others []func(), next func(i int) reg.Ve
 	k.ADDQ(operand.I32(n*k.bytes()), src)
 	done := 0
 	k.eachRound(func(slot int) {
-		k.VMOVDQU64(k.keyAddr(dec, slot), k.keyTemp())
+		k.VMOVDQU64(k.key(slot), k.keyTemp())
 		for i := range n {
 			k.round(dec, k.keyTemp(), k.data(i))
 		}
+		if line := cacheLine * (slot - firstOfAll); n == perGroup && line >= 0 && line < n*k.bytes() {
+			k.prefetch(src, line-n*k.bytes()) // one a round: src is advanced already
+		}
 		if slot >= firstShare && slot <= lastShare {
 			upTo := (slot - firstShare + 1) * len(others) / (lastShare - firstShare + 1)
-			emitAll(others[done:upTo])
+			k.share(others[done:upTo])
 			done = upTo
 		}
 	})
 	for i := range n {
-		k.VPXORQ(k.lastKey(), k.tweak(i), k.keyTemp())
-		k.lastRound(dec, k.keyTemp(), k.data(i))
+		key := k.tweak(i)
+		if !k.keyed {
+			key = k.keyTemp()
+			k.VPXORQ(k.lastKey(), k.tweak(i), key)
+		}
+		k.lastRound(dec, key, k.data(i))
 		k.VMOVDQU64(k.data(i), at(dst, i*k.bytes()))
 		k.VMOVDQA64(next(i), k.tweak(i))
 	}

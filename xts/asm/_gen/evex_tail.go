@@ -30,16 +30,15 @@ func (k *evex) tail(dec bool) {
 
 	k.place(fits)
 	k.section("one masked pass")
-	passes := make([]operand.LabelRef, perPass)
-	for n := 1; n < perPass; n++ {
-		passes[n] = k.label(fmt.Sprintf("pass%dv", n))
-		k.CMPQ(tmp, operand.I32(n*k.bytes()))
-		k.JLS(passes[n])
+	for n := 1; n <= perPass; n++ {
+		k.passes[n] = k.label(fmt.Sprintf("pass%dv", n))
+		if n < perPass {
+			k.CMPQ(tmp, operand.I32(n*k.bytes()))
+			k.JLS(k.passes[n])
+		}
 	}
 	for n := perPass; n >= 1; n-- {
-		if n < perPass {
-			k.place(passes[n])
-		}
+		k.place(k.passes[n])
 		k.pass(dec, n)
 		k.TESTQ(loop, loop)
 		k.JNZ(steal)
@@ -82,10 +81,16 @@ func (k *evex) pass(dec bool, n int) {
 	k.place(whole)
 	for i := range n {
 		k.VPTERNLOGQ(operand.U8(xor3), k.firstKey(), tweaks[i], k.data(first+i))
-		k.VPXORQ(k.lastKey(), tweaks[i], tweaks[i])
+		if !k.keyed {
+			k.VPXORQ(k.lastKey(), tweaks[i], tweaks[i])
+		}
 	}
 	k.eachRound(func(slot int) {
-		k.VMOVDQU64(k.keyAddr(dec, slot), k.keyTemp())
+		if n == 1 {
+			k.round(dec, k.key(slot), k.data(first))
+			return
+		}
+		k.VMOVDQU64(k.key(slot), k.keyTemp())
 		for i := range n {
 			k.round(dec, k.keyTemp(), k.data(first+i))
 		}
@@ -111,9 +116,11 @@ func (k *evex) stealTweaks(dec bool, t reg.VecPhysical) {
 	k.VPADDD(k.constant("firstLane", 0x00000001_00000000, 0x00000003_00000002), index.AsX(), index.AsX())
 	k.VPERMD(t, index, own)
 
-	k.VPSRLQ(operand.U8(63), own.AsX(), out.AsX())
-	k.VPADDQ(own.AsX(), own.AsX(), after.AsX())
-	emitAll(k.carry(k.poly().AsX(), after.AsX(), out.AsX(), k.scratch(0).AsX()))
+	x := k.powers(0).Offset(slotBytes) // of lane 1: x^1
+	k.VMOVDQA64(own.AsX(), after.AsX())
+	k.toggleKey(after.AsX())
+	emitAll(k.multiply(after.AsX(), x, after.AsX(), out.AsX(), k.scratch(0).AsX()))
+	k.toggleKey(after.AsX())
 	if !dec {
 		k.VMOVDQA64(after.AsX(), own.AsX())
 		return
@@ -135,10 +142,11 @@ func (k *evex) steal(dec bool) {
 	k.VMOVDQU8(at(src, 0), partialBytes, joined)
 	k.VMOVDQU8(made.AsX(), partialBytes, at(dst, 0))
 	k.VPTERNLOGQ(operand.U8(xor3), k.firstKey().AsX(), tweak, joined)
-	k.VPXORQ(k.lastKey().AsX(), tweak, tweak)
+	if !k.keyed {
+		k.VPXORQ(k.lastKey().AsX(), tweak, tweak)
+	}
 	k.eachRound(func(slot int) {
-		k.VMOVDQU64(at(sched, keyOffset(dec, slot)), k.keyTemp().AsX())
-		k.round(dec, k.keyTemp().AsX(), joined)
+		k.round(dec, k.key(slot), joined)
 	})
 	k.lastRound(dec, tweak, joined)
 	k.VMOVDQU64(joined, at(dst, -slotBytes))

@@ -10,9 +10,9 @@ const (
 	tweakKeys  = decKeys + slots*slotBytes
 	roundCount = tweakKeys + slots*slotBytes
 
-	// The same keys, each four times over.
+	// The same keys, each four times over, from a multiple of 64 bytes on.
 	wideSlotBytes = 64
-	wideEncKeys   = roundCount + 8
+	wideEncKeys   = roundCount + 48
 	wideDecKeys   = wideEncKeys + slots*wideSlotBytes
 	wideTweakKeys = wideDecKeys + slots*wideSlotBytes
 )
@@ -34,4 +34,6 @@ const (
 	modeExplicit = 1 << iota // tweaks come from memory, 16 bytes a sector
 	modeResume               // the tweak at tweaks is encrypted already
 	modeSave                 // store the encrypted tweak that follows at tweaks
+	_
+	modeUnit // one unit under one tweak: modeExplicit, n is 1, no modeResume or modeSave
 )

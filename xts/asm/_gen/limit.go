@@ -12,6 +12,17 @@ const (
 	chainUnroll  = 64
 )
 
+// prefetchAhead is how far before its use a kernel prefetches, in bytes. Nothing
+// comes of a prefetch beyond the end of a buffer or of what is mapped.
+const prefetchAhead = 4096
+
+// prefetch prefetches the cache line that is prefetchAhead after base+offset.
+func (e *emitter) prefetch(base reg.Register, offset int) {
+	e.PREFETCHT0(at(base, prefetchAhead+offset))
+}
+
+const cacheLine = 64
+
 // portLimits writes the loops that measurements are compared with: AES rounds
 // that wait for nothing but the AES units, and a chain of additions that takes
 // a cycle each.
@@ -44,6 +55,7 @@ func portLimits(e *emitter) {
 		e.RET()
 	}
 
+	xorLimits(e)
 	e.text("addChain", "func(n uint64)", fmt.Sprintf("addChain does %d*n additions, each of which needs the one before.", chainUnroll))
 	e.registers("CX: n", "AX: sum", "DX: summand; an immediate one may be added without using a cycle")
 	loop := e.label("loop")
@@ -56,4 +68,56 @@ func portLimits(e *emitter) {
 	e.DECQ(reg.RCX)
 	e.JNZ(loop)
 	e.RET()
+}
+
+const xorBytes = 512 // of a turn of the loop
+
+// xorLimits writes the least that work in place on memory can be: each vector
+// loaded, xored and stored, with the prefetching of the kernels.
+func xorLimits(e *emitter) {
+	ones := e.constant("ones", ^uint64(0), ^uint64(0))
+	for _, w := range []struct {
+		bits      int
+		regs      []reg.VecPhysical
+		broadcast func(from, to operand.Op)
+		move      func(from, to operand.Op)
+		xor       func(key, v reg.VecPhysical)
+	}{
+		{128, xmm, e.MOVOU, e.MOVOU, func(key, v reg.VecPhysical) { e.PXOR(key, v) }},
+		{256, ymm, e.VBROADCASTI128, e.VMOVDQU, func(key, v reg.VecPhysical) { e.VPXOR(key, v, v) }},
+		{
+			512, zmm, func(from, to operand.Op) { e.VBROADCASTI64X2(from, to) }, func(from, to operand.Op) { e.VMOVDQU64(from, to) },
+			func(key, v reg.VecPhysical) { e.VPXORQ(key, v, v) },
+		},
+	} {
+		e.text(fmt.Sprintf("xorLimit%d", w.bits), "func(p *byte, n uint64)",
+			fmt.Sprintf("xorLimit%d inverts %d*n bytes at p, in vectors of %d bits.", w.bits, xorBytes, w.bits))
+		e.registers("DI: p", "CX: n", "V0-V7: data", "V8: ones")
+		loop, bytes := e.label("loop"), w.bits/8
+		e.arg("p", reg.RDI)
+		e.arg("n", reg.RCX)
+		w.broadcast(ones, w.regs[8])
+		e.align(codeAlign)
+		e.place(loop)
+		for from := 0; from < xorBytes; from += 8 * bytes {
+			e.section(fmt.Sprintf("bytes %d to %d", from, from+8*bytes-1))
+			for line := 0; line < 8*bytes; line += cacheLine {
+				e.prefetch(reg.RDI, line)
+			}
+			for i := range 8 {
+				w.move(at(reg.RDI, i*bytes), w.regs[i])
+				w.xor(w.regs[8], w.regs[i])
+			}
+			for i := range 8 {
+				w.move(w.regs[i], at(reg.RDI, i*bytes))
+			}
+			e.ADDQ(operand.I32(8*bytes), reg.RDI)
+		}
+		e.DECQ(reg.RCX)
+		e.JNZ(loop)
+		if w.bits > 128 {
+			e.VZEROUPPER()
+		}
+		e.RET()
+	}
 }

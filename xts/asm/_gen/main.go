@@ -6,10 +6,11 @@
 // for byte the same on every run; ci.sh regenerates and compares.
 //
 // How it is divided: walk.go has the way through a run of sectors, which all
-// levels share; evex.go, evex_tail.go and sse.go have the vector work of a
-// register width and encoding; keys.go has the key expansion, limit.go the
-// loops to measure against. A further level is another value of a family, or
-// another family, and a line in the table below.
+// levels share. The vector work: narrow*.go has what kernels on 128-bit registers
+// share, sse.go, fold.go and fold_wide.go have those kernels; avx2*.go has 256 bits
+// with VEX encoding, evex*.go 256 and 512 bits with EVEX. keys.go has the key
+// expansion, limit.go the loops to measure against. A further level is another
+// value of a family, or another family, and a line in the table below.
 package main
 
 import (
@@ -30,7 +31,11 @@ var outputs = []struct {
 	{"keys_amd64", keyExpansion},
 	{"limit_amd64", portLimits},
 	{"xts_aesni4_amd64", func(e *emitter) { xtsKernels(e, newSSE(e)) }},
-	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, newEVEX(e, 4)) }},
+	{"xts_aesni_amd64", func(e *emitter) { foldingKernels(e, false) }},
+	{"xts_avx_amd64", func(e *emitter) { foldingKernels(e, true) }},
+	{"xts_vaesavx2_amd64", func(e *emitter) { xtsKernels(e, newAVX2(e)) }},
+	{"xts_vaes512_amd64", func(e *emitter) { xtsKernels(e, evexUnit{newEVEX(e, 4)}) }},
+	{"xts_vaes256_amd64", func(e *emitter) { xtsKernels(e, newKeyed(e)) }},
 }
 
 func main() {

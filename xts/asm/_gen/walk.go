@@ -46,6 +46,25 @@ type kernel interface {
 	wipe()                     // clear every vector register that was used
 }
 
+// scratched is a kernel with further parameters.
+type scratched interface {
+	parameters() string
+	doc() []string
+}
+
+// alike tells whether a kernel's groups are all the same: the tweaks of the
+// next sector are then taken after its last group.
+func alike(k kernel) bool {
+	a, ok := k.(interface{ alike() bool })
+	return ok && a.alike()
+}
+
+// unitKernel is a kernel with an entry of its own for calls with modeUnit, whose
+// whole time for a short unit is that of one tweak, one pass and the call.
+type unitKernel interface {
+	unit(dec bool, entry, more, tail operand.LabelRef) // sets up all registers, then jumps into the walk
+}
+
 // xtsKernels writes a level's two functions.
 func xtsKernels(e *emitter, k kernel) {
 	walk(e, k, false)
@@ -64,19 +83,35 @@ func walk(e *emitter, k kernel, dec bool) {
 	if dec {
 		name, verb = "decrypt"+k.name(), "decrypts"
 	}
-	e.text(name, "func(sched *byte, dst, src *byte, size, n, mode uint64, tweaks *byte, first, step uint64)",
-		name+" "+verb+" n sectors of size bytes each, size at least 16 and n at least 1.",
+	scratch, doc := "", []string(nil)
+	if s, ok := k.(scratched); ok {
+		scratch, doc = s.parameters(), s.doc()
+	}
+	e.text(name, "func(sched *byte, dst, src *byte, size, n, mode uint64, tweaks *byte, first, step uint64"+scratch+")", append([]string{
+		name + " " + verb + " n sectors of size bytes each, size at least 16 and n at least 1.",
 		"The tweaks are counted, first+i*step, or with modeExplicit read at tweaks.",
 		"n is 1 if size is not a multiple of 16, and with modeResume or modeSave,",
 		"where tweaks holds one encrypted tweak; with modeSave size is a multiple",
-		"of 4096.")
+		"of 4096."}, doc...)...)
 	e.registers(append(append([]string{}, walkRegisters...), k.registerMap()...)...)
 
 	sector, more, noGroups := e.label("sector"), e.label("more"), e.label("noGroups")
 	last, save, exit := e.label("last"), e.label("save"), e.label("exit")
-	walkArguments(e, k)
+	u, direct := k.(unitKernel)
+	unit := e.label("unit")
+	if direct {
+		e.TESTQ(operand.U32(modeUnit), e.argAddr("mode"))
+		e.JNZ(unit)
+	}
+	tweakArguments(e)
+	if alike(k) { // it comes back to the end of first
+		dataArguments(e, k)
+	}
 	k.setup(dec)
 	k.first()
+	if !alike(k) {
+		dataArguments(e, k)
+	}
 
 	e.section("a sector")
 	e.place(sector)
@@ -96,20 +131,33 @@ func walk(e *emitter, k kernel, dec bool) {
 	e.TESTQ(rest, rest)
 	e.JZ(last)
 	k.tail(dec)
+	var next operand.LabelRef
+	if alike(k) {
+		next = e.label("next")
+		e.place(next)
+	}
 	e.DECQ(sectors)
 	e.JZ(exit)
 	k.take()
 	e.JMP(sector)
 
+	if direct {
+		u.unit(dec, unit, more, noGroups)
+	}
+
 	e.align(codeAlign)
 	e.place(last)
 	e.TESTQ(operand.U32(modeSave), e.argAddr("mode"))
 	e.JNZ(save)
-	e.section("the last group of a sector without a tail")
-	k.group(dec, true)
-	e.DECQ(sectors)
-	e.JNZ(sector)
-	e.JMP(exit)
+	if alike(k) {
+		e.JMP(next)
+	} else {
+		e.section("the last group of a sector without a tail")
+		k.group(dec, true)
+		e.DECQ(sectors)
+		e.JNZ(sector)
+		e.JMP(exit)
+	}
 
 	e.place(save)
 	e.section("the tweak that follows, for the call that continues")
@@ -125,20 +173,25 @@ func walk(e *emitter, k kernel, dec bool) {
 // a loop made it a third slower on Zen 5.
 const codeAlign = 64
 
-// walkArguments loads the parameters and splits a sector into groups and rest.
-// A size that steals leaves at least one whole block to the tail, which is
-// where the stealing is done.
-func walkArguments(e *emitter, k kernel) {
-	e.section("arguments")
+// tweakArguments loads the parameters that the first tweaks take: all else can
+// wait until their encryption, which is nothing but latency, is under way.
+func tweakArguments(e *emitter) {
+	e.section("arguments for tweaks")
 	e.arg("sched", sched)
-	e.arg("dst", dst)
-	e.arg("src", src)
-	e.arg("n", sectors)
 	e.arg("tweaks", iv)
 	e.TESTQ(operand.U32(modeExplicit), e.argAddr("mode"))
 	e.CMOVQEQ(e.argAddr("first"), iv)
+	e.arg("n", sectors)
 	e.MOVQ(at(sched, roundCount), rounds)
+}
 
+// dataArguments loads the others and splits a sector into groups and rest. A
+// size that steals leaves at least one whole block to the tail, which is where
+// the stealing is done.
+func dataArguments(e *emitter, k kernel) {
+	e.section("arguments for data")
+	e.arg("dst", dst)
+	e.arg("src", src)
 	whole, split := e.label("whole"), e.label("split")
 	shift := operand.U8(bits.TrailingZeros(uint(k.groupBytes())))
 	e.arg("size", rest)
@@ -155,7 +208,9 @@ func walkArguments(e *emitter, k kernel) {
 	e.TESTQ(operand.U32(modeSave), e.argAddr("mode"))
 	e.JNZ(split)
 	e.Comment("No tail: the sector's last group prepares the next sector.")
-	e.DECQ(groups)
+	if !alike(k) {
+		e.DECQ(groups)
+	}
 	e.place(split)
 }
 
