@@ -7,6 +7,7 @@ import (
 
 	"github.com/aead/serpent"
 	"github.com/dgryski/go-camellia"
+	//lint:ignore SA1019 existing volumes need it
 	"golang.org/x/crypto/twofish"
 )
 
