@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func encryptAESNI4(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AES, CMOV, SSE2, SSSE3
+// Requires: AES, CMOV, MMX+, SSE2, SSSE3
 TEXT ·encryptAESNI4(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -167,33 +167,34 @@ none13:
 	PCALIGN $0x40
 
 more2:
-	MOVOU  (R8), X11
-	MOVOU  (SI), X0
-	PXOR   X11, X0
-	PXOR   X4, X0
-	MOVOU  16(SI), X1
-	PXOR   X11, X1
-	PXOR   X5, X1
-	MOVOU  32(SI), X2
-	PXOR   X11, X2
-	PXOR   X6, X2
-	MOVOU  48(SI), X3
-	PXOR   X11, X3
-	PXOR   X7, X3
-	ADDQ   $0x40, SI
-	CMPQ   BX, $0x0c
-	JCS    rounds10x19
-	JEQ    rounds12x18
-	MOVOU  16(R8), X11
-	AESENC X11, X0
-	AESENC X11, X1
-	AESENC X11, X2
-	AESENC X11, X3
-	MOVOU  32(R8), X11
-	AESENC X11, X0
-	AESENC X11, X1
-	AESENC X11, X2
-	AESENC X11, X3
+	PREFETCHT0 4096(SI)
+	MOVOU      (R8), X11
+	MOVOU      (SI), X0
+	PXOR       X11, X0
+	PXOR       X4, X0
+	MOVOU      16(SI), X1
+	PXOR       X11, X1
+	PXOR       X5, X1
+	MOVOU      32(SI), X2
+	PXOR       X11, X2
+	PXOR       X6, X2
+	MOVOU      48(SI), X3
+	PXOR       X11, X3
+	PXOR       X7, X3
+	ADDQ       $0x40, SI
+	CMPQ       BX, $0x0c
+	JCS        rounds10x19
+	JEQ        rounds12x18
+	MOVOU      16(R8), X11
+	AESENC     X11, X0
+	AESENC     X11, X1
+	AESENC     X11, X2
+	AESENC     X11, X3
+	MOVOU      32(R8), X11
+	AESENC     X11, X0
+	AESENC     X11, X1
+	AESENC     X11, X2
+	AESENC     X11, X3
 
 rounds12x18:
 	MOVOU  48(R8), X11
@@ -774,33 +775,34 @@ last4:
 	JNZ   save5
 
 	// -- the last group of a sector without a tail
-	MOVOU  (R8), X11
-	MOVOU  (SI), X0
-	PXOR   X11, X0
-	PXOR   X4, X0
-	MOVOU  16(SI), X1
-	PXOR   X11, X1
-	PXOR   X5, X1
-	MOVOU  32(SI), X2
-	PXOR   X11, X2
-	PXOR   X6, X2
-	MOVOU  48(SI), X3
-	PXOR   X11, X3
-	PXOR   X7, X3
-	ADDQ   $0x40, SI
-	CMPQ   BX, $0x0c
-	JCS    rounds10x40
-	JEQ    rounds12x39
-	MOVOU  16(R8), X11
-	AESENC X11, X0
-	AESENC X11, X1
-	AESENC X11, X2
-	AESENC X11, X3
-	MOVOU  32(R8), X11
-	AESENC X11, X0
-	AESENC X11, X1
-	AESENC X11, X2
-	AESENC X11, X3
+	PREFETCHT0 4096(SI)
+	MOVOU      (R8), X11
+	MOVOU      (SI), X0
+	PXOR       X11, X0
+	PXOR       X4, X0
+	MOVOU      16(SI), X1
+	PXOR       X11, X1
+	PXOR       X5, X1
+	MOVOU      32(SI), X2
+	PXOR       X11, X2
+	PXOR       X6, X2
+	MOVOU      48(SI), X3
+	PXOR       X11, X3
+	PXOR       X7, X3
+	ADDQ       $0x40, SI
+	CMPQ       BX, $0x0c
+	JCS        rounds10x40
+	JEQ        rounds12x39
+	MOVOU      16(R8), X11
+	AESENC     X11, X0
+	AESENC     X11, X1
+	AESENC     X11, X2
+	AESENC     X11, X3
+	MOVOU      32(R8), X11
+	AESENC     X11, X0
+	AESENC     X11, X1
+	AESENC     X11, X2
+	AESENC     X11, X3
 
 rounds12x39:
 	MOVOU  48(R8), X11
@@ -945,7 +947,7 @@ DATA byteShifts<>+40(SB)/8, $0x8080808080808080
 GLOBL byteShifts<>(SB), RODATA|NOPTR, $48
 
 // func decryptAESNI4(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AES, CMOV, SSE2, SSSE3
+// Requires: AES, CMOV, MMX+, SSE2, SSSE3
 TEXT ·decryptAESNI4(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -1107,33 +1109,34 @@ none53:
 	PCALIGN $0x40
 
 more42:
-	MOVOU  240(R8), X11
-	MOVOU  (SI), X0
-	PXOR   X11, X0
-	PXOR   X4, X0
-	MOVOU  16(SI), X1
-	PXOR   X11, X1
-	PXOR   X5, X1
-	MOVOU  32(SI), X2
-	PXOR   X11, X2
-	PXOR   X6, X2
-	MOVOU  48(SI), X3
-	PXOR   X11, X3
-	PXOR   X7, X3
-	ADDQ   $0x40, SI
-	CMPQ   BX, $0x0c
-	JCS    rounds10x59
-	JEQ    rounds12x58
-	MOVOU  256(R8), X11
-	AESDEC X11, X0
-	AESDEC X11, X1
-	AESDEC X11, X2
-	AESDEC X11, X3
-	MOVOU  272(R8), X11
-	AESDEC X11, X0
-	AESDEC X11, X1
-	AESDEC X11, X2
-	AESDEC X11, X3
+	PREFETCHT0 4096(SI)
+	MOVOU      240(R8), X11
+	MOVOU      (SI), X0
+	PXOR       X11, X0
+	PXOR       X4, X0
+	MOVOU      16(SI), X1
+	PXOR       X11, X1
+	PXOR       X5, X1
+	MOVOU      32(SI), X2
+	PXOR       X11, X2
+	PXOR       X6, X2
+	MOVOU      48(SI), X3
+	PXOR       X11, X3
+	PXOR       X7, X3
+	ADDQ       $0x40, SI
+	CMPQ       BX, $0x0c
+	JCS        rounds10x59
+	JEQ        rounds12x58
+	MOVOU      256(R8), X11
+	AESDEC     X11, X0
+	AESDEC     X11, X1
+	AESDEC     X11, X2
+	AESDEC     X11, X3
+	MOVOU      272(R8), X11
+	AESDEC     X11, X0
+	AESDEC     X11, X1
+	AESDEC     X11, X2
+	AESDEC     X11, X3
 
 rounds12x58:
 	MOVOU  288(R8), X11
@@ -1718,33 +1721,34 @@ last44:
 	JNZ   save45
 
 	// -- the last group of a sector without a tail
-	MOVOU  240(R8), X11
-	MOVOU  (SI), X0
-	PXOR   X11, X0
-	PXOR   X4, X0
-	MOVOU  16(SI), X1
-	PXOR   X11, X1
-	PXOR   X5, X1
-	MOVOU  32(SI), X2
-	PXOR   X11, X2
-	PXOR   X6, X2
-	MOVOU  48(SI), X3
-	PXOR   X11, X3
-	PXOR   X7, X3
-	ADDQ   $0x40, SI
-	CMPQ   BX, $0x0c
-	JCS    rounds10x80
-	JEQ    rounds12x79
-	MOVOU  256(R8), X11
-	AESDEC X11, X0
-	AESDEC X11, X1
-	AESDEC X11, X2
-	AESDEC X11, X3
-	MOVOU  272(R8), X11
-	AESDEC X11, X0
-	AESDEC X11, X1
-	AESDEC X11, X2
-	AESDEC X11, X3
+	PREFETCHT0 4096(SI)
+	MOVOU      240(R8), X11
+	MOVOU      (SI), X0
+	PXOR       X11, X0
+	PXOR       X4, X0
+	MOVOU      16(SI), X1
+	PXOR       X11, X1
+	PXOR       X5, X1
+	MOVOU      32(SI), X2
+	PXOR       X11, X2
+	PXOR       X6, X2
+	MOVOU      48(SI), X3
+	PXOR       X11, X3
+	PXOR       X7, X3
+	ADDQ       $0x40, SI
+	CMPQ       BX, $0x0c
+	JCS        rounds10x80
+	JEQ        rounds12x79
+	MOVOU      256(R8), X11
+	AESDEC     X11, X0
+	AESDEC     X11, X1
+	AESDEC     X11, X2
+	AESDEC     X11, X3
+	MOVOU      272(R8), X11
+	AESDEC     X11, X0
+	AESDEC     X11, X1
+	AESDEC     X11, X2
+	AESDEC     X11, X3
 
 rounds12x79:
 	MOVOU  288(R8), X11

@@ -1573,7 +1573,7 @@ exit44:
 	RET
 
 // func encryptAESNIWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
-// Requires: AES, CMOV, PCLMULQDQ, SSE2
+// Requires: AES, CMOV, MMX+, PCLMULQDQ, SSE2
 TEXT ·encryptAESNIWide(SB), NOSPLIT, $0-80
 	// Registers:
 	//   DI, SI: dst, src
@@ -1766,40 +1766,42 @@ none89:
 	PCALIGN $0x40
 
 more78:
-	MOVOU (R8), X0
-	MOVOU (SI), X1
-	PXOR  X0, X1
-	MOVOU (R12), X13
-	PXOR  X13, X1
-	MOVOU 16(SI), X2
-	PXOR  X0, X2
-	MOVOU 16(R12), X13
-	PXOR  X13, X2
-	MOVOU 32(SI), X3
-	PXOR  X0, X3
-	MOVOU 32(R12), X13
-	PXOR  X13, X3
-	MOVOU 48(SI), X4
-	PXOR  X0, X4
-	MOVOU 48(R12), X13
-	PXOR  X13, X4
-	MOVOU 64(SI), X5
-	PXOR  X0, X5
-	MOVOU 64(R12), X13
-	PXOR  X13, X5
-	MOVOU 80(SI), X6
-	PXOR  X0, X6
-	MOVOU 80(R12), X13
-	PXOR  X13, X6
-	MOVOU 96(SI), X7
-	PXOR  X0, X7
-	MOVOU 96(R12), X13
-	PXOR  X13, X7
-	MOVOU 112(SI), X8
-	PXOR  X0, X8
-	MOVOU 112(R12), X13
-	PXOR  X13, X8
-	ADDQ  $+128, SI
+	MOVOU      (R8), X0
+	MOVOU      (SI), X1
+	PXOR       X0, X1
+	MOVOU      (R12), X13
+	PXOR       X13, X1
+	MOVOU      16(SI), X2
+	PXOR       X0, X2
+	MOVOU      16(R12), X13
+	PXOR       X13, X2
+	MOVOU      32(SI), X3
+	PXOR       X0, X3
+	MOVOU      32(R12), X13
+	PXOR       X13, X3
+	MOVOU      48(SI), X4
+	PXOR       X0, X4
+	MOVOU      48(R12), X13
+	PXOR       X13, X4
+	MOVOU      64(SI), X5
+	PXOR       X0, X5
+	MOVOU      64(R12), X13
+	PXOR       X13, X5
+	MOVOU      80(SI), X6
+	PXOR       X0, X6
+	MOVOU      80(R12), X13
+	PXOR       X13, X6
+	MOVOU      96(SI), X7
+	PXOR       X0, X7
+	MOVOU      96(R12), X13
+	PXOR       X13, X7
+	MOVOU      112(SI), X8
+	PXOR       X0, X8
+	MOVOU      112(R12), X13
+	PXOR       X13, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
@@ -2050,40 +2052,42 @@ last80:
 	JNZ   save81
 
 	// -- the last group of a sector without a tail
-	MOVOU (R8), X0
-	MOVOU (SI), X1
-	PXOR  X0, X1
-	MOVOU (R12), X13
-	PXOR  X13, X1
-	MOVOU 16(SI), X2
-	PXOR  X0, X2
-	MOVOU 16(R12), X13
-	PXOR  X13, X2
-	MOVOU 32(SI), X3
-	PXOR  X0, X3
-	MOVOU 32(R12), X13
-	PXOR  X13, X3
-	MOVOU 48(SI), X4
-	PXOR  X0, X4
-	MOVOU 48(R12), X13
-	PXOR  X13, X4
-	MOVOU 64(SI), X5
-	PXOR  X0, X5
-	MOVOU 64(R12), X13
-	PXOR  X13, X5
-	MOVOU 80(SI), X6
-	PXOR  X0, X6
-	MOVOU 80(R12), X13
-	PXOR  X13, X6
-	MOVOU 96(SI), X7
-	PXOR  X0, X7
-	MOVOU 96(R12), X13
-	PXOR  X13, X7
-	MOVOU 112(SI), X8
-	PXOR  X0, X8
-	MOVOU 112(R12), X13
-	PXOR  X13, X8
-	ADDQ  $+128, SI
+	MOVOU      (R8), X0
+	MOVOU      (SI), X1
+	PXOR       X0, X1
+	MOVOU      (R12), X13
+	PXOR       X13, X1
+	MOVOU      16(SI), X2
+	PXOR       X0, X2
+	MOVOU      16(R12), X13
+	PXOR       X13, X2
+	MOVOU      32(SI), X3
+	PXOR       X0, X3
+	MOVOU      32(R12), X13
+	PXOR       X13, X3
+	MOVOU      48(SI), X4
+	PXOR       X0, X4
+	MOVOU      48(R12), X13
+	PXOR       X13, X4
+	MOVOU      64(SI), X5
+	PXOR       X0, X5
+	MOVOU      64(R12), X13
+	PXOR       X13, X5
+	MOVOU      80(SI), X6
+	PXOR       X0, X6
+	MOVOU      80(R12), X13
+	PXOR       X13, X6
+	MOVOU      96(SI), X7
+	PXOR       X0, X7
+	MOVOU      96(R12), X13
+	PXOR       X13, X7
+	MOVOU      112(SI), X8
+	PXOR       X0, X8
+	MOVOU      112(R12), X13
+	PXOR       X13, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
@@ -2376,7 +2380,7 @@ exit82:
 	RET
 
 // func decryptAESNIWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
-// Requires: AES, CMOV, PCLMULQDQ, SSE2
+// Requires: AES, CMOV, MMX+, PCLMULQDQ, SSE2
 TEXT ·decryptAESNIWide(SB), NOSPLIT, $0-80
 	// Registers:
 	//   DI, SI: dst, src
@@ -2569,40 +2573,42 @@ none110:
 	PCALIGN $0x40
 
 more99:
-	MOVOU 240(R8), X0
-	MOVOU (SI), X1
-	PXOR  X0, X1
-	MOVOU (R12), X13
-	PXOR  X13, X1
-	MOVOU 16(SI), X2
-	PXOR  X0, X2
-	MOVOU 16(R12), X13
-	PXOR  X13, X2
-	MOVOU 32(SI), X3
-	PXOR  X0, X3
-	MOVOU 32(R12), X13
-	PXOR  X13, X3
-	MOVOU 48(SI), X4
-	PXOR  X0, X4
-	MOVOU 48(R12), X13
-	PXOR  X13, X4
-	MOVOU 64(SI), X5
-	PXOR  X0, X5
-	MOVOU 64(R12), X13
-	PXOR  X13, X5
-	MOVOU 80(SI), X6
-	PXOR  X0, X6
-	MOVOU 80(R12), X13
-	PXOR  X13, X6
-	MOVOU 96(SI), X7
-	PXOR  X0, X7
-	MOVOU 96(R12), X13
-	PXOR  X13, X7
-	MOVOU 112(SI), X8
-	PXOR  X0, X8
-	MOVOU 112(R12), X13
-	PXOR  X13, X8
-	ADDQ  $+128, SI
+	MOVOU      240(R8), X0
+	MOVOU      (SI), X1
+	PXOR       X0, X1
+	MOVOU      (R12), X13
+	PXOR       X13, X1
+	MOVOU      16(SI), X2
+	PXOR       X0, X2
+	MOVOU      16(R12), X13
+	PXOR       X13, X2
+	MOVOU      32(SI), X3
+	PXOR       X0, X3
+	MOVOU      32(R12), X13
+	PXOR       X13, X3
+	MOVOU      48(SI), X4
+	PXOR       X0, X4
+	MOVOU      48(R12), X13
+	PXOR       X13, X4
+	MOVOU      64(SI), X5
+	PXOR       X0, X5
+	MOVOU      64(R12), X13
+	PXOR       X13, X5
+	MOVOU      80(SI), X6
+	PXOR       X0, X6
+	MOVOU      80(R12), X13
+	PXOR       X13, X6
+	MOVOU      96(SI), X7
+	PXOR       X0, X7
+	MOVOU      96(R12), X13
+	PXOR       X13, X7
+	MOVOU      112(SI), X8
+	PXOR       X0, X8
+	MOVOU      112(R12), X13
+	PXOR       X13, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c
@@ -2853,40 +2859,42 @@ last101:
 	JNZ   save102
 
 	// -- the last group of a sector without a tail
-	MOVOU 240(R8), X0
-	MOVOU (SI), X1
-	PXOR  X0, X1
-	MOVOU (R12), X13
-	PXOR  X13, X1
-	MOVOU 16(SI), X2
-	PXOR  X0, X2
-	MOVOU 16(R12), X13
-	PXOR  X13, X2
-	MOVOU 32(SI), X3
-	PXOR  X0, X3
-	MOVOU 32(R12), X13
-	PXOR  X13, X3
-	MOVOU 48(SI), X4
-	PXOR  X0, X4
-	MOVOU 48(R12), X13
-	PXOR  X13, X4
-	MOVOU 64(SI), X5
-	PXOR  X0, X5
-	MOVOU 64(R12), X13
-	PXOR  X13, X5
-	MOVOU 80(SI), X6
-	PXOR  X0, X6
-	MOVOU 80(R12), X13
-	PXOR  X13, X6
-	MOVOU 96(SI), X7
-	PXOR  X0, X7
-	MOVOU 96(R12), X13
-	PXOR  X13, X7
-	MOVOU 112(SI), X8
-	PXOR  X0, X8
-	MOVOU 112(R12), X13
-	PXOR  X13, X8
-	ADDQ  $+128, SI
+	MOVOU      240(R8), X0
+	MOVOU      (SI), X1
+	PXOR       X0, X1
+	MOVOU      (R12), X13
+	PXOR       X13, X1
+	MOVOU      16(SI), X2
+	PXOR       X0, X2
+	MOVOU      16(R12), X13
+	PXOR       X13, X2
+	MOVOU      32(SI), X3
+	PXOR       X0, X3
+	MOVOU      32(R12), X13
+	PXOR       X13, X3
+	MOVOU      48(SI), X4
+	PXOR       X0, X4
+	MOVOU      48(R12), X13
+	PXOR       X13, X4
+	MOVOU      64(SI), X5
+	PXOR       X0, X5
+	MOVOU      64(R12), X13
+	PXOR       X13, X5
+	MOVOU      80(SI), X6
+	PXOR       X0, X6
+	MOVOU      80(R12), X13
+	PXOR       X13, X6
+	MOVOU      96(SI), X7
+	PXOR       X0, X7
+	MOVOU      96(R12), X13
+	PXOR       X13, X7
+	MOVOU      112(SI), X8
+	PXOR       X0, X8
+	MOVOU      112(R12), X13
+	PXOR       X13, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ   BX, $0x0c

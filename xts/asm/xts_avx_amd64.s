@@ -1465,7 +1465,7 @@ exit44:
 	RET
 
 // func encryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
-// Requires: AES, AVX, CMOV, PCLMULQDQ
+// Requires: AES, AVX, CMOV, MMX+, PCLMULQDQ
 TEXT ·encryptAVXWide(SB), NOSPLIT, $0-80
 	// Registers:
 	//   DI, SI: dst, src
@@ -1644,24 +1644,26 @@ none89:
 	PCALIGN $0x40
 
 more78:
-	VMOVDQU (R8), X0
-	VPXOR   (R12), X0, X1
-	VPXOR   (SI), X1, X1
-	VPXOR   16(R12), X0, X2
-	VPXOR   16(SI), X2, X2
-	VPXOR   32(R12), X0, X3
-	VPXOR   32(SI), X3, X3
-	VPXOR   48(R12), X0, X4
-	VPXOR   48(SI), X4, X4
-	VPXOR   64(R12), X0, X5
-	VPXOR   64(SI), X5, X5
-	VPXOR   80(R12), X0, X6
-	VPXOR   80(SI), X6, X6
-	VPXOR   96(R12), X0, X7
-	VPXOR   96(SI), X7, X7
-	VPXOR   112(R12), X0, X8
-	VPXOR   112(SI), X8, X8
-	ADDQ    $+128, SI
+	VMOVDQU    (R8), X0
+	VPXOR      (R12), X0, X1
+	VPXOR      (SI), X1, X1
+	VPXOR      16(R12), X0, X2
+	VPXOR      16(SI), X2, X2
+	VPXOR      32(R12), X0, X3
+	VPXOR      32(SI), X3, X3
+	VPXOR      48(R12), X0, X4
+	VPXOR      48(SI), X4, X4
+	VPXOR      64(R12), X0, X5
+	VPXOR      64(SI), X5, X5
+	VPXOR      80(R12), X0, X6
+	VPXOR      80(SI), X6, X6
+	VPXOR      96(R12), X0, X7
+	VPXOR      96(SI), X7, X7
+	VPXOR      112(R12), X0, X8
+	VPXOR      112(SI), X8, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
@@ -1888,24 +1890,26 @@ last80:
 	JNZ   save81
 
 	// -- the last group of a sector without a tail
-	VMOVDQU (R8), X0
-	VPXOR   (R12), X0, X1
-	VPXOR   (SI), X1, X1
-	VPXOR   16(R12), X0, X2
-	VPXOR   16(SI), X2, X2
-	VPXOR   32(R12), X0, X3
-	VPXOR   32(SI), X3, X3
-	VPXOR   48(R12), X0, X4
-	VPXOR   48(SI), X4, X4
-	VPXOR   64(R12), X0, X5
-	VPXOR   64(SI), X5, X5
-	VPXOR   80(R12), X0, X6
-	VPXOR   80(SI), X6, X6
-	VPXOR   96(R12), X0, X7
-	VPXOR   96(SI), X7, X7
-	VPXOR   112(R12), X0, X8
-	VPXOR   112(SI), X8, X8
-	ADDQ    $+128, SI
+	VMOVDQU    (R8), X0
+	VPXOR      (R12), X0, X1
+	VPXOR      (SI), X1, X1
+	VPXOR      16(R12), X0, X2
+	VPXOR      16(SI), X2, X2
+	VPXOR      32(R12), X0, X3
+	VPXOR      32(SI), X3, X3
+	VPXOR      48(R12), X0, X4
+	VPXOR      48(SI), X4, X4
+	VPXOR      64(R12), X0, X5
+	VPXOR      64(SI), X5, X5
+	VPXOR      80(R12), X0, X6
+	VPXOR      80(SI), X6, X6
+	VPXOR      96(R12), X0, X7
+	VPXOR      96(SI), X7, X7
+	VPXOR      112(R12), X0, X8
+	VPXOR      112(SI), X8, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
@@ -2168,7 +2172,7 @@ exit82:
 	RET
 
 // func decryptAVXWide(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64, scratch *byte)
-// Requires: AES, AVX, CMOV, PCLMULQDQ
+// Requires: AES, AVX, CMOV, MMX+, PCLMULQDQ
 TEXT ·decryptAVXWide(SB), NOSPLIT, $0-80
 	// Registers:
 	//   DI, SI: dst, src
@@ -2347,24 +2351,26 @@ none110:
 	PCALIGN $0x40
 
 more99:
-	VMOVDQU 240(R8), X0
-	VPXOR   (R12), X0, X1
-	VPXOR   (SI), X1, X1
-	VPXOR   16(R12), X0, X2
-	VPXOR   16(SI), X2, X2
-	VPXOR   32(R12), X0, X3
-	VPXOR   32(SI), X3, X3
-	VPXOR   48(R12), X0, X4
-	VPXOR   48(SI), X4, X4
-	VPXOR   64(R12), X0, X5
-	VPXOR   64(SI), X5, X5
-	VPXOR   80(R12), X0, X6
-	VPXOR   80(SI), X6, X6
-	VPXOR   96(R12), X0, X7
-	VPXOR   96(SI), X7, X7
-	VPXOR   112(R12), X0, X8
-	VPXOR   112(SI), X8, X8
-	ADDQ    $+128, SI
+	VMOVDQU    240(R8), X0
+	VPXOR      (R12), X0, X1
+	VPXOR      (SI), X1, X1
+	VPXOR      16(R12), X0, X2
+	VPXOR      16(SI), X2, X2
+	VPXOR      32(R12), X0, X3
+	VPXOR      32(SI), X3, X3
+	VPXOR      48(R12), X0, X4
+	VPXOR      48(SI), X4, X4
+	VPXOR      64(R12), X0, X5
+	VPXOR      64(SI), X5, X5
+	VPXOR      80(R12), X0, X6
+	VPXOR      80(SI), X6, X6
+	VPXOR      96(R12), X0, X7
+	VPXOR      96(SI), X7, X7
+	VPXOR      112(R12), X0, X8
+	VPXOR      112(SI), X8, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c
@@ -2591,24 +2597,26 @@ last101:
 	JNZ   save102
 
 	// -- the last group of a sector without a tail
-	VMOVDQU 240(R8), X0
-	VPXOR   (R12), X0, X1
-	VPXOR   (SI), X1, X1
-	VPXOR   16(R12), X0, X2
-	VPXOR   16(SI), X2, X2
-	VPXOR   32(R12), X0, X3
-	VPXOR   32(SI), X3, X3
-	VPXOR   48(R12), X0, X4
-	VPXOR   48(SI), X4, X4
-	VPXOR   64(R12), X0, X5
-	VPXOR   64(SI), X5, X5
-	VPXOR   80(R12), X0, X6
-	VPXOR   80(SI), X6, X6
-	VPXOR   96(R12), X0, X7
-	VPXOR   96(SI), X7, X7
-	VPXOR   112(R12), X0, X8
-	VPXOR   112(SI), X8, X8
-	ADDQ    $+128, SI
+	VMOVDQU    240(R8), X0
+	VPXOR      (R12), X0, X1
+	VPXOR      (SI), X1, X1
+	VPXOR      16(R12), X0, X2
+	VPXOR      16(SI), X2, X2
+	VPXOR      32(R12), X0, X3
+	VPXOR      32(SI), X3, X3
+	VPXOR      48(R12), X0, X4
+	VPXOR      48(SI), X4, X4
+	VPXOR      64(R12), X0, X5
+	VPXOR      64(SI), X5, X5
+	VPXOR      80(R12), X0, X6
+	VPXOR      80(SI), X6, X6
+	VPXOR      96(R12), X0, X7
+	VPXOR      96(SI), X7, X7
+	VPXOR      112(R12), X0, X8
+	VPXOR      112(SI), X8, X8
+	ADDQ       $+128, SI
+	PREFETCHT0 3968(SI)
+	PREFETCHT0 4032(SI)
 
 	// -- rounds, with the next tweaks among them
 	CMPQ    BX, $0x0c

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func encryptVAESAVX2(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AVX, AVX2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
+// Requires: AVX, AVX2, CMOV, MMX+, PCLMULQDQ, VAES, VPCLMULQDQ
 TEXT ·encryptVAESAVX2(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -207,6 +207,8 @@ more2:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
+	PREFETCHT0     3968(SI)
+	PREFETCHT0     4032(SI)
 	VPXOR          1664(R8), Y4, Y10
 	VPXOR          1664(R8), Y5, Y11
 	VPXOR          1664(R8), Y6, Y12
@@ -763,6 +765,8 @@ last4:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
+	PREFETCHT0     3968(SI)
+	PREFETCHT0     4032(SI)
 	VPXOR          1664(R8), Y4, Y10
 	VPXOR          1664(R8), Y5, Y11
 	VPXOR          1664(R8), Y6, Y12
@@ -967,7 +971,7 @@ DATA byteShifts<>+40(SB)/8, $0x8080808080808080
 GLOBL byteShifts<>(SB), RODATA|NOPTR, $48
 
 // func decryptVAESAVX2(sched *byte, dst *byte, src *byte, size uint64, n uint64, mode uint64, tweaks *byte, first uint64, step uint64)
-// Requires: AVX, AVX2, CMOV, PCLMULQDQ, VAES, VPCLMULQDQ
+// Requires: AVX, AVX2, CMOV, MMX+, PCLMULQDQ, VAES, VPCLMULQDQ
 TEXT ·decryptVAESAVX2(SB), NOSPLIT, $0-72
 	// Registers:
 	//   DI, SI: dst, src
@@ -1169,6 +1173,8 @@ more51:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
+	PREFETCHT0     3968(SI)
+	PREFETCHT0     4032(SI)
 	VPXOR          2624(R8), Y4, Y10
 	VPXOR          2624(R8), Y5, Y11
 	VPXOR          2624(R8), Y6, Y12
@@ -1731,6 +1737,8 @@ last53:
 	VPXOR          96(SI), Y7, Y3
 	VPXOR          Y8, Y3, Y3
 	ADDQ           $0x80, SI
+	PREFETCHT0     3968(SI)
+	PREFETCHT0     4032(SI)
 	VPXOR          2624(R8), Y4, Y10
 	VPXOR          2624(R8), Y5, Y11
 	VPXOR          2624(R8), Y6, Y12

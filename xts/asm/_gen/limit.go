@@ -21,6 +21,13 @@ func (e *emitter) prefetch(base reg.Register, offset int) {
 	e.PREFETCHT0(at(base, prefetchAhead+offset))
 }
 
+// prefetchLast prefetches for the n bytes before base, which is advanced already.
+func (e *emitter) prefetchLast(base reg.Register, n int) {
+	for line := -n; line < 0; line += cacheLine {
+		e.prefetch(base, line)
+	}
+}
+
 const cacheLine = 64
 
 // portLimits writes the loops that measurements are compared with: AES rounds

@@ -85,6 +85,7 @@ func (k *sse) group(dec bool, last bool) {
 	if last {
 		from = k.ahead()
 	}
+	k.prefetch(src, 0)
 	k.whole(dec, blocks, func(i int) { k.nextTweak(from, i) })
 }
 
