@@ -14,6 +14,13 @@ const (
 
 // prefetchAhead is how far before its use a kernel prefetches, in bytes. Nothing
 // comes of a prefetch beyond the end of a buffer or of what is mapped.
+//
+// Measured on Intel (Emerald Rapids), vaes512, AES-256, sectors of 512 bytes, 1
+// GiB in place in pages of 4 KiB, MB/s: none, 6803; 2 KiB ahead, 9536; 4, 10427;
+// 6 to 16, 10438 to 10493; 4 for ownership (PREFETCHW), 9901; 16 into the second
+// cache and 2 into the first, 10603; 32 and 2, 10570. But with calls of 16 KiB
+// each at random the last is 6107 and this 7448 (none: 5812), and of 4 KiB, 3808
+// and 4303 (none: 4552): fetching beyond the end has a price.
 const prefetchAhead = 4096
 
 // prefetch prefetches the cache line that is prefetchAhead after base+offset.
