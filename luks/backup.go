@@ -1,6 +1,7 @@
 package luks
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,26 @@ func ReadBackup(r io.ReaderAt, size int64) (*Replacement, error) {
 	if need := h.BackupSize(); size < need {
 		return nil, corrupt("the backup has %d bytes of %d", size, need)
 	}
+	if err := checkOtherCopy(h, r, size); err != nil {
+		return nil, err
+	}
 	return newReplacement(h, r, min(size, h.space())), nil
+}
+
+// checkOtherCopy returns ErrDamagedCopy unless the copy that h is not of is
+// whole, too: a volume shall not get a header that cannot be changed.
+func checkOtherCopy(h *Header, r io.ReaderAt, size int64) error {
+	if h.luks1 != nil {
+		return nil
+	}
+	other, at := Secondary, h.Size
+	if h.Copy == Secondary {
+		other, at = Primary, 0
+	}
+	if _, err := readCopy(r, size, other, at); err != nil {
+		return &kindError{kind: ErrDamagedCopy, err: fmt.Errorf("%w: %s header of the backup: %v", ErrDamagedCopy, other, err)}
+	}
+	return nil
 }
 
 func newReplacement(h *Header, src io.ReaderAt, size int64) *Replacement {
@@ -89,7 +109,7 @@ func (p *Replacement) Lost() []string { return p.lost }
 
 // Conflicts tells in which of the ways that make a volume unreadable p is not
 // a header for the volume with the header old: another UUID, version, start of
-// the data, or length of the volume key.
+// the data, volume key, or a reencryption that one of them is in the middle of.
 func (p *Replacement) Conflicts(old *Header) []string {
 	var list []string
 	differ := func(what string, a, b any) {
@@ -104,7 +124,31 @@ func (p *Replacement) Conflicts(old *Header) []string {
 	if b, okB := old.dataKeySize(); okA && okB {
 		differ("volume key length in bytes", a, b)
 	}
+	if a, b := p.header.dataDigest(), old.dataDigest(); a != nil && b != nil && !a.sameKey(b) {
+		list = append(list, "another volume key, by its digest")
+	}
+	for _, h := range []*Header{p.header, old} {
+		if len(h.Config.Requirements) > 0 { // equal ones have not come equally far
+			list = append(list, "requirement "+quote(h.Config.Requirements[0]))
+		}
+	}
 	return list
+}
+
+// dataDigest is the digest of the data's key, or nil.
+func (h *Header) dataDigest() *Digest {
+	s := h.dataSegment()
+	if s == nil {
+		return nil
+	}
+	return h.segmentDigest(s.ID)
+}
+
+// sameKey tells whether two digests are of one key and made at one time: a
+// conversion keeps the salt and may cut the value.
+func (d *Digest) sameKey(o *Digest) bool {
+	n := min(len(d.Value), len(o.Value))
+	return bytes.Equal(d.KDF.Salt, o.KDF.Salt) && bytes.Equal(d.Value[:n], o.Value[:n])
 }
 
 // dataKeySize is the length of the data's key in bytes, if the header tells.
@@ -134,7 +178,7 @@ func (p *Replacement) Write(ctx context.Context, st Storage) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := invalidate(st, p.header.space()); err != nil {
+	if err := invalidate(st, max(p.header.space(), p.size)); err != nil {
 		return err
 	}
 	// From here on nothing breaks it off: what was there is gone.

@@ -121,8 +121,12 @@ func (e *Editor) change(ctx context.Context, do func() error) (err error) {
 }
 
 func (e *Editor) changeLocked(do func() error) error {
+	was := e.header
 	if err := e.reload(); err != nil {
 		return err
+	}
+	if e.header.UUID != was.UUID || e.header.Version != was.Version {
+		return fmt.Errorf("%w: another volume is there now: UUID %s, before %s", ErrPolicy, quote(e.header.UUID), quote(was.UUID))
 	}
 	if e.stale != nil {
 		// Otherwise a crash while the newer copy is written would bring the

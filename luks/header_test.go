@@ -218,12 +218,51 @@ func TestConflicts(t *testing.T) {
 	}
 	other := smallOptions()
 	other.UUID, other.KeySize, other.KeyslotsSize = p.Header().UUID, 64, areaSize(64)
-	if got := strings.Join(p.Conflicts(header(other)), "; "); got != "data offset 2097152, the volume's is 1048576; volume key length in bytes 32, the volume's is 64" {
+	if got := strings.Join(p.Conflicts(header(other)), "; "); got != "data offset 2097152, the volume's is 1048576; volume key length in bytes 32, the volume's is 64; another volume key, by its digest" {
 		t.Error(got)
 	}
 	h1, _ := ReadHeader(images["LUKS1"], -1)
-	if got := p.Conflicts(h1); len(got) != 2 || !strings.Contains(got[0], "UUID") || !strings.Contains(got[1], "version") {
+	if got := p.Conflicts(h1); len(got) != 3 || !strings.Contains(got[0], "UUID") || !strings.Contains(got[1], "version") {
 		t.Error(got)
+	}
+	same := smallOptions() // but for the key
+	a, b := header(same), header(same)
+	b.UUID = a.UUID
+	if got := newReplacement(a, nil, 0).Conflicts(b); len(got) != 1 || !strings.Contains(got[0], "key") {
+		t.Error(got)
+	}
+	reencrypting := *a
+	reencrypting.Config.Requirements = []string{"online-reencrypt-v2"}
+	for _, got := range [][]string{newReplacement(a, nil, 0).Conflicts(&reencrypting), newReplacement(&reencrypting, nil, 0).Conflicts(a)} {
+		if len(got) != 1 || !strings.Contains(got[0], "online-reencrypt-v2") {
+			t.Error(got)
+		}
+	}
+}
+
+// A backup of which one copy is damaged would leave a volume that cannot be
+// changed any more.
+func TestReadBackupDamagedCopy(t *testing.T) {
+	for _, at := range []int{5000, 16<<10 + 5000} {
+		image := bytes.Clone(convertible(t)["LUKS2"])
+		image[at]++
+		if _, err := ReadBackup(bytes.NewReader(image), int64(len(image))); !errors.Is(err, ErrDamagedCopy) {
+			t.Errorf("byte %d: %v", at, err)
+		}
+	}
+}
+
+// The volume that a change was asked for is the one that is changed.
+func TestEditOtherVolume(t *testing.T) {
+	image, _ := formatted(t, smallOptions())
+	other, _ := formatted(t, smallOptions())
+	e, err := Edit(t.Context(), image, int64(len(image)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(image, other)
+	if err := e.SetLabel(t.Context(), "x"); !errors.Is(err, ErrPolicy) || !bytes.Equal(image, other) {
+		t.Errorf("%v; changed: %v", err, !bytes.Equal(image, other))
 	}
 }
 

@@ -190,6 +190,9 @@ func (v *keyChange) run(ctx context.Context, name string) error {
 	if err := v.openFlags.check(); err != nil {
 		return err
 	}
+	if v.convert && v.keys.fs.Changed("token-id") {
+		return usagef("give the passphrase itself", "key convert needs the passphrase, which --token-id keeps to itself")
+	}
 	if err := v.new.check(&v.keys); err != nil {
 		return err
 	}

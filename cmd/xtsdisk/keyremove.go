@@ -125,6 +125,9 @@ func (v *keyRemove) kill(ctx context.Context, name, text string) error {
 				return refusef(fmt.Sprintf("give a passphrase of another keyslot, or use  %s key remove %s", v.a.self, shellQuote(name)),
 					"%s: the passphrase is that of keyslot %d itself", name, slot)
 			}
+			if vol.Unbound {
+				return refusef("give a passphrase that opens the data", "%s: keyslot %d is unbound: it does not open the data", name, vol.Slot)
+			}
 			return v.destroy(ctx, name, h, slot)
 		})
 	})

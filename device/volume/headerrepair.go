@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +48,22 @@ func (r *run) repairHeader(ctx context.Context, path, from string, o HeaderOptio
 		if found := foreign(st, st.size()); found != "" && !o.Force {
 			return fmt.Errorf("%s: %w: it has no LUKS header, and holds %s", path, ErrPolicy, found)
 		}
+		if !o.Force && errors.Is(err, luks.ErrNotLUKS) && !blankStart(st) {
+			return fmt.Errorf("%s: %w: nothing tells that a LUKS header was here, and there is something", path, ErrPolicy)
+		}
 		c, err = r.replace(ctx, path, st, nil, p, o)
 		return err
 	})
 	return c, err
+}
+
+// blankStart tells whether r begins with a sector of zeros, as a restore or
+// conversion that did not get done leaves it. Data has no signature there: the
+// start of encrypted data looks like anything else.
+func blankStart(r io.ReaderAt) bool {
+	b := make([]byte, 512)
+	n, err := r.ReadAt(b, 0)
+	return n == len(b) && (err == nil || err == io.EOF) && bytes.Equal(b, make([]byte, len(b)))
 }
 
 // repairCopies is luks.Repair, unless the header is not that of the backup.
