@@ -104,7 +104,7 @@ require() {
 go_test() {
   local name=$1 rc=0 log="$work/$1.log"
   shift
-  go test -v "$@" >"$log" 2>&1 || rc=$?
+  go test -timeout 30m -v "$@" >"$log" 2>&1 || rc=$?
   if [[ $rc != 0 ]]; then
     grep -avE '^ *(=== |--- PASS|--- SKIP)' "$log" | tail -150 || true
   fi
