@@ -37,8 +37,12 @@ type copier struct {
 	prev   chan struct{} // closed when the chunk before the next one is in the stream
 	broken error         // what kept the last chunk from being planned
 
-	oneWriter bool // of a sink device: writes do not overlap
-	writing   sync.Mutex
+	// The regular file that a sink device is in, behind the page cache, or nil.
+	// The system lets only one write at a time into it. Writers spin while they
+	// wait, which takes the processor from workers that have something to do.
+	cached  *File
+	base    int64 // where the sink begins in it
+	writing sync.Mutex
 
 	mu    sync.Mutex // for stats and progress
 	stats CopyStats
@@ -61,7 +65,7 @@ func (c *copier) prepare() error {
 	if o.Size < -1 || o.Unit < 0 || o.ChunkSize < 0 || o.Workers < 0 {
 		panic(fmt.Sprintf("device: Copy with Size %d, Unit %d, ChunkSize %d, Workers %d", o.Size, o.Unit, o.ChunkSize, o.Workers))
 	}
-	c.oneWriter = c.dst.dev != nil && oneWriter(c.dst.dev)
+	c.cached, c.base = cachedFile(c.dst.dev)
 	o.Unit = max(o.Unit, 1)
 	if o.ChunkSize == 0 {
 		o.ChunkSize = defaultChunk

@@ -35,7 +35,7 @@ func (c *copier) write(k chunk, out []byte, buf *buffer) (lost bool, err error) 
 }
 
 func (c *copier) writeDevice(p []byte, off int64) error {
-	if c.oneWriter {
+	if c.cached != nil {
 		c.writing.Lock()
 		defer c.writing.Unlock()
 	}
@@ -43,23 +43,25 @@ func (c *copier) writeDevice(p []byte, off int64) error {
 	return err
 }
 
-// oneWriter reports whether the system lets only one write at a time into d,
-// as into a regular file through the page cache. Its writers spin while they
-// wait, which takes the processor from workers that have something to do.
-func oneWriter(d Device) bool {
+// cachedFile returns the regular file below d that is written through the page
+// cache, and where in it d begins; nil if there is none.
+func cachedFile(d Device) (f *File, base int64) {
 	switch d := d.(type) {
 	case *File:
-		return !d.block && !d.o.Direct
+		if !d.block && !d.o.Direct {
+			return d, 0
+		}
 	case *section:
-		return oneWriter(d.d)
+		f, base = cachedFile(d.d)
+		return f, base + d.off
 	}
-	return false
+	return nil, 0
 }
 
 // writeFresh writes data into a device that is to get holes.
 func (c *copier) writeFresh(p []byte, off int64) error {
-	if c.o.Fresh && len(p) >= minReserve {
-		if err := reserve(c.dst.dev, off, int64(len(p))); err != nil {
+	if c.o.Fresh && c.cached != nil && len(p) >= minReserve {
+		if err := c.cached.reserve(c.base+off, int64(len(p))); err != nil {
 			return err
 		}
 	}

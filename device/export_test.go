@@ -117,5 +117,11 @@ func WithoutZeroing(f *File, zeroRange bool) *File {
 	return f
 }
 
-// Reserve is what a copy into a new sparse file calls before it writes.
-func Reserve(d Device, off, n int64) error { return reserve(d, off, n) }
+// Reserve is what a copy into a new sparse file does before it writes.
+func Reserve(d Device, off, n int64) error {
+	f, base := cachedFile(d)
+	if f == nil {
+		return nil
+	}
+	return f.reserve(base+off, n)
+}

@@ -11,7 +11,7 @@ const minReserve = 64 << 10
 // stay. Where it cannot be done, or does not help, nothing happens; the error
 // is that there is no space.
 func (f *File) reserve(off, n int64) error {
-	if f.block || f.o.Direct || f.noReserve.Load() {
+	if f.noReserve.Load() {
 		return nil
 	}
 	err := reserveRange(f.f, off, n)
@@ -20,15 +20,4 @@ func (f *File) reserve(off, n int64) error {
 		return nil
 	}
 	return ioError("reserve space in", f.name, off, err)
-}
-
-// reserve prepares a write of n bytes at off in what lies below d.
-func reserve(d Device, off, n int64) error {
-	switch d := d.(type) {
-	case *File:
-		return d.reserve(off, n)
-	case *section:
-		return reserve(d.d, d.off+off, n)
-	}
-	return nil
 }
