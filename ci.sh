@@ -145,7 +145,7 @@ stage_unit() {
 }
 
 # Replays of crashes are the same on one goroutine and on every processor.
-REPLAYS='Crash|NeedsEveryFlush|AfterCrash|Defects|HostileSizes'
+REPLAYS='Crash|NeedsEveryFlush'
 
 stage_race() {
   go_test race -race -short -skip "$REPLAYS" ./xts/... ./device/... ./luks/... ./internal/... ./cmd/...
