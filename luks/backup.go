@@ -67,26 +67,13 @@ func ReadBackup(r io.ReaderAt, size int64) (*Replacement, error) {
 	if need := h.BackupSize(); size < need {
 		return nil, corrupt("the backup has %d bytes of %d", size, need)
 	}
-	if err := checkOtherCopy(h, r, size); err != nil {
-		return nil, err
+	if h.luks1 == nil {
+		// A volume shall not get a header that cannot be changed.
+		if _, err := readOther(r, size, h); err != nil {
+			return nil, fmt.Errorf("the backup: %w", err)
+		}
 	}
 	return newReplacement(h, r, min(size, h.space())), nil
-}
-
-// checkOtherCopy returns ErrDamagedCopy unless the copy that h is not of is
-// whole, too: a volume shall not get a header that cannot be changed.
-func checkOtherCopy(h *Header, r io.ReaderAt, size int64) error {
-	if h.luks1 != nil {
-		return nil
-	}
-	other, at := Secondary, h.Size
-	if h.Copy == Secondary {
-		other, at = Primary, 0
-	}
-	if _, err := readCopy(r, size, other, at); err != nil {
-		return &kindError{kind: ErrDamagedCopy, err: fmt.Errorf("%w: %s header of the backup: %v", ErrDamagedCopy, other, err)}
-	}
-	return nil
 }
 
 func newReplacement(h *Header, src io.ReaderAt, size int64) *Replacement {
@@ -153,11 +140,11 @@ func (d *Digest) sameKey(o *Digest) bool {
 
 // dataKeySize is the length of the data's key in bytes, if the header tells.
 func (h *Header) dataKeySize() (int, bool) {
-	s := h.dataSegment()
-	if s == nil {
+	d := h.dataDigest()
+	if d == nil {
 		return 0, false
 	}
-	return h.keySize(h.segmentDigest(s.ID))
+	return h.keySize(d)
 }
 
 // space returns how many bytes from the start on are the header's: those in
@@ -170,7 +157,7 @@ func (h *Header) space() int64 { return max(h.firstData(), h.End()) }
 // there is to be kept elsewhere first: writing that again, as a backup, gives
 // the old state back.
 //
-// First the old header is made no header (see Prepared.Invalidate), then
+// First the old header is made no header (see invalidate), then
 // everything is written but the first sector of each copy, which holds its
 // magic and checksum, then those: the secondary's, then the primary's. Each
 // step is durable before the next.
@@ -211,18 +198,4 @@ func (p *Replacement) Write(ctx context.Context, st Storage) error {
 		}
 	}
 	return nil
-}
-
-// invalidate makes sure that no header is found on st any more: it clears the
-// first sector, and that of every secondary copy that starts before end.
-func invalidate(st Storage, end int64) error {
-	for _, off := range append([]int64{0}, headerSizes...) {
-		if off >= end || off > 0 && !believable(st, off) {
-			continue // an old keyslot, or data
-		}
-		if err := writeAt(st, make([]byte, sector.UnitSize), off); err != nil {
-			return err
-		}
-	}
-	return flush(st)
 }

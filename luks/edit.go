@@ -82,26 +82,39 @@ func (e *Editor) reload() error {
 // which is older. A copy that is whole and older is what a crash between the
 // two leaves; the next change brings it up to date first.
 func (e *Editor) compareCopies(h *Header) error {
-	other, at := Secondary, h.Size
-	if h.Copy == Secondary {
-		other, at = Primary, 0
+	b := make([]byte, binarySize)
+	if _, err := readUpTo(e.st, b, h.placeOf(h.Copy)); err != nil {
+		return err
 	}
-	old, err := readCopy(e.st, e.size, other, at)
-	if errors.Is(err, ErrHeaderCorrupt) || errors.Is(err, ErrNotLUKS) || errors.Is(err, ErrUnsupported) {
-		return &kindError{kind: ErrDamagedCopy, err: fmt.Errorf("%w: %s header: %v", ErrDamagedCopy, other, err)}
-	}
+	e.checksumAlg = cString(b[offChecksumAlg:][:checksumAlgSize])
+	old, err := readOther(e.st, e.size, h)
 	if err != nil {
 		return err
 	}
 	if old.SeqID != h.SeqID || old.json.raw != h.json.raw || old.Label != h.Label || old.Subsystem != h.Subsystem {
+		other := h.Copy.other()
 		e.stale = &other
 	}
-	b := make([]byte, binarySize)
-	if _, err := e.st.ReadAt(b, h.Size-at); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	e.checksumAlg = cString(b[offChecksumAlg:][:checksumAlgSize])
 	return nil
+}
+
+// readOther reads the copy of a LUKS2 header that h is not. ErrDamagedCopy: it
+// is not whole.
+func readOther(r io.ReaderAt, size int64, h *Header) (*Header, error) {
+	other := h.Copy.other()
+	old, err := readCopy(r, size, other, h.placeOf(other))
+	if errors.Is(err, ErrHeaderCorrupt) || errors.Is(err, ErrNotLUKS) || errors.Is(err, ErrUnsupported) {
+		return nil, &kindError{kind: ErrDamagedCopy, err: fmt.Errorf("%w: %s header: %v", ErrDamagedCopy, other, err)}
+	}
+	return old, err
+}
+
+// placeOf returns where a copy of a LUKS2 header lies, in bytes.
+func (h *Header) placeOf(c Copy) int64 {
+	if c == Secondary {
+		return h.Size
+	}
+	return 0
 }
 
 // change takes the lock, reads the header again, and lets do change it.
@@ -193,11 +206,7 @@ func (e *Editor) writeCopy(h *Header, c Copy, text []byte) error {
 	if err != nil {
 		return err
 	}
-	at := int64(0)
-	if c == Secondary {
-		at = h.Size
-	}
-	if err := writeAt(e.st, whole, at); err != nil {
+	if err := writeAt(e.st, whole, h.placeOf(c)); err != nil {
 		return err
 	}
 	return flush(e.st)

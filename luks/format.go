@@ -369,9 +369,7 @@ func (h *Header) marshalCopy(c Copy, text []byte, checksumAlg string) ([]byte, e
 		uuid:        h.UUID,
 		subsystem:   h.Subsystem,
 	}
-	if c == Secondary {
-		b.offset = h.Size
-	}
+	b.offset = h.placeOf(c)
 	whole := make([]byte, h.Size)
 	copy(whole, b.marshal())
 	copy(whole[binarySize:], text)

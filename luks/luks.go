@@ -54,6 +54,9 @@ func (c Copy) String() string {
 	return "primary"
 }
 
+// other is the copy that c is not.
+func (c Copy) other() Copy { return Secondary - c }
+
 // Header is a LUKS1 or LUKS2 header, parsed and checked. It holds no secret.
 //
 // One of LUKS1 has no label, subsystem, sequence number, tokens and priorities;

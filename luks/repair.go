@@ -44,15 +44,7 @@ func repairCopy(st Storage, size int64, h *Header) (*Header, *Copy, error) {
 	if err != nil && !errors.Is(err, ErrDamagedCopy) {
 		return nil, nil, err
 	}
-	other, at := Secondary, int64(0)
-	if h.Copy == Secondary {
-		other, at = Primary, h.Size
-	}
-	b := make([]byte, binarySize)
-	if _, err := readUpTo(st, b, at); err != nil {
-		return nil, nil, err
-	}
-	e.checksumAlg = cString(b[offChecksumAlg:][:checksumAlgSize])
+	other := h.Copy.other()
 	if err := e.writeCopy(h, other, []byte(h.json.raw)); err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/xtsdisk/xtsdisk/internal/sector"
 )
@@ -32,21 +33,24 @@ import (
 // It is the first step of formatting, apart for callers that write data
 // between it and Write; storage that is new and reads as zeros does not need it.
 func (p *Prepared) Invalidate(ctx context.Context, st Storage) error {
-	if err := writeAt(st, make([]byte, sector.UnitSize), 0); err != nil {
+	if err := invalidate(st, math.MaxInt64); err != nil {
 		return err
 	}
-	for _, off := range headerSizes {
-		if !believable(st, off) {
+	return clearRange(ctx, st, 0, p.layout.size())
+}
+
+// invalidate makes sure that no header is found on st any more: it clears the
+// first sector, and that of every secondary copy that starts before end.
+func invalidate(st Storage, end int64) error {
+	for _, off := range append([]int64{0}, headerSizes...) {
+		if off >= end || off > 0 && !believable(st, off) {
 			continue // an old keyslot, or data behind the header
 		}
 		if err := writeAt(st, make([]byte, sector.UnitSize), off); err != nil {
 			return err
 		}
 	}
-	if err := flush(st); err != nil {
-		return err
-	}
-	return clearRange(ctx, st, 0, p.layout.size())
+	return flush(st)
 }
 
 // believable tells whether a secondary copy starts at byteOff, whole or not.
