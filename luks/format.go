@@ -263,6 +263,20 @@ func (o *FormatOptions) newKey() (*secret.Buffer, error) {
 	return key, nil
 }
 
+// fillArea derives the key of the first keyslot's area, and splits the volume
+// key into it.
+func (p *Prepared) fillArea(ctx context.Context, k *Keyslot, passphrase []byte) error {
+	start := time.Now()
+	areaKey, err := k.KDF.derive(ctx, passphrase, k.Area.KeySize)
+	p.volume.KDFTime = time.Since(start)
+	if err != nil {
+		return err
+	}
+	defer secret.Wipe(areaKey)
+	p.area, err = k.fill(p.volume.Key(), areaKey)
+	return err
+}
+
 // build derives and encrypts, then writes both copies of the header and reads
 // the primary back, so that a volume that this package makes is one that it
 // opens.
@@ -274,15 +288,7 @@ func (p *Prepared) build(ctx context.Context, o *FormatOptions) error {
 	if err != nil {
 		return err
 	}
-	k := &h.Keyslots[0]
-	start := time.Now()
-	areaKey, err := k.KDF.derive(ctx, o.Passphrase, k.Area.KeySize)
-	p.volume.KDFTime = time.Since(start)
-	if err != nil {
-		return err
-	}
-	defer secret.Wipe(areaKey)
-	if p.area, err = k.fill(p.volume.Key(), areaKey); err != nil {
+	if err := p.fillArea(ctx, &h.Keyslots[0], o.Passphrase); err != nil {
 		return err
 	}
 	text, err := h.encodeNew()

@@ -7,9 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
-	"github.com/xtsdisk/xtsdisk/internal/secret"
 	"github.com/xtsdisk/xtsdisk/internal/sector"
 )
 
@@ -113,14 +111,7 @@ func (p *Prepared) buildLUKS1(ctx context.Context, o *FormatOptions) error {
 	}
 	l.activate(0, o.KDF.Iterations, [luks1SaltSize]byte(o.KDF.Salt))
 	k := l.keyslot(0)
-	start := time.Now()
-	areaKey, err := k.KDF.derive(ctx, o.Passphrase, k.Area.KeySize)
-	p.volume.KDFTime = time.Since(start)
-	if err != nil {
-		return err
-	}
-	defer secret.Wipe(areaKey)
-	if p.area, err = k.fill(p.volume.Key(), areaKey); err != nil {
+	if err := p.fillArea(ctx, &k, o.Passphrase); err != nil {
 		return err
 	}
 	p.luks1 = l

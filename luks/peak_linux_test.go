@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/xtsdisk/xtsdisk/internal/testenv"
 )
 
 const peakHelper = "XTSDISK_TEST_PEAK"
@@ -28,9 +30,8 @@ func TestPeakMemory(t *testing.T) {
 		fmt.Println("peak", peak)
 		return
 	}
-	if have, _ := AvailableMemory(); have < 1<<30 {
-		t.Skip("less than 1 GiB of memory")
-	}
+	have, _ := AvailableMemory()
+	testenv.Feature(t, have >= 1<<30, "1 GiB of memory")
 	passphrases := make([]string, slots)
 	for i := range passphrases {
 		passphrases[i] = fmt.Sprint(i)
