@@ -151,8 +151,8 @@ func (v *headerVerb) explainChange(name string, err error) error {
 	return v.explain(name, err)
 }
 
-// stdStreams refuses "-" where a header is changed.
-func (v *headerVerb) checkNames(names ...string) error {
+// noStreams refuses "-" where a header or a whole volume is needed.
+func noStreams(names ...string) error {
 	for _, name := range names {
 		if name == stdinName {
 			return usagef("", "a volume is needed, not a stream")
@@ -188,7 +188,7 @@ func (v *headerVerb) restore(ctx context.Context, name string) error {
 	if v.from == "" {
 		return usagef("name the backup:  --from FILE", "--from is missing")
 	}
-	if err := v.checkNames(name, v.from); err != nil {
+	if err := noStreams(name, v.from); err != nil {
 		return err
 	}
 	c, err := volume.RestoreHeader(ctx, name, v.from, v.options())
@@ -223,7 +223,7 @@ whole stays as it is.`,
 }
 
 func (v *headerVerb) repair(ctx context.Context, name string) error {
-	if err := v.checkNames(name, v.from); err != nil {
+	if err := noStreams(name, v.from); err != nil {
 		return err
 	}
 	c, err := volume.RepairHeader(ctx, name, v.from, v.options())
@@ -273,7 +273,7 @@ func (v *headerVerb) convert(ctx context.Context, name string) error {
 	if version == 0 {
 		return usagef("--type luks1 or --type luks2", "what it is to become is missing")
 	}
-	if err := v.checkNames(name); err != nil {
+	if err := noStreams(name); err != nil {
 		return err
 	}
 	c, err := volume.ConvertHeader(ctx, name, version, v.options())

@@ -42,12 +42,7 @@ func (v *headerVerb) erase(ctx context.Context, name string) error {
 			return err
 		}
 		r := editReport{Volume: name}
-		for _, t := range orphans {
-			r.RemovedTokens = append(r.RemovedTokens, t.ID)
-			if !v.a.json {
-				v.a.note("token %d (%s) was for a keyslot, and is removed too", t.ID, t.Type)
-			}
-		}
+		r.removed(v.a, orphans, "a keyslot")
 		return r.tell(v.a, h.Header(), "all keyslots destroyed; no passphrase opens it any more")
 	})
 }
@@ -71,7 +66,7 @@ encrypted data itself stays as it is. Asks first, on the terminal.`,
 }
 
 func (v *headerVerb) wipe(ctx context.Context, name string) error {
-	if err := v.checkNames(name); err != nil {
+	if err := noStreams(name); err != nil {
 		return err
 	}
 	h, err := volume.ReadHeader(ctx, name, volume.OpenOptions{Header: v.header, Inside: v.a.inside, Warn: v.a.warn})
@@ -155,7 +150,7 @@ func (v *headerVerb) diff(ctx context.Context, name string) error {
 	if v.from == "" {
 		return usagef("name what to compare with:  --from FILE", "--from is missing")
 	}
-	if err := v.checkNames(name, v.from); err != nil {
+	if err := noStreams(name, v.from); err != nil {
 		return err
 	}
 	list, err := volume.DiffHeaders(ctx, name, v.from, volume.OpenOptions{Header: v.header, Inside: v.a.inside, Warn: v.a.warn})

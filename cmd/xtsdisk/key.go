@@ -92,8 +92,8 @@ func (v *keyVerb) test(ctx context.Context, name string) error {
 }
 
 func (v *keyVerb) unlock(ctx context.Context, name string) (vol *luks.Volume, err error) {
-	if name == stdinName {
-		return nil, usagef("", "a volume is needed, not a stream")
+	if err := noStreams(name); err != nil {
+		return nil, err
 	}
 	err = v.open(v.a, name, func(o volume.OpenOptions) (err error) {
 		vol, err = volume.Unlock(ctx, name, o)

@@ -35,8 +35,8 @@ func (r *editReport) tell(a *app, h *luks.Header, format string, args ...any) er
 // editHeader opens the header of a volume, lets job change it, and says what to
 // do about errors.
 func editHeader(ctx context.Context, a *app, name, header string, job func(*volume.HeaderFile) error) error {
-	if name == stdinName {
-		return usagef("", "a volume is needed, not a stream")
+	if err := noStreams(name); err != nil {
+		return err
 	}
 	h, err := volume.EditHeader(ctx, name, volume.OpenOptions{Header: header, Inside: a.inside, Warn: a.warn})
 	if err != nil {
@@ -146,14 +146,30 @@ func (n *newSlotFlags) keyslot(ctx context.Context, a *app, h *luks.Header) (luk
 	return out, err
 }
 
-// removed lists tokens for a report and a note.
-func (r *editReport) removed(a *app, tokens []luks.Token) {
+// removed lists tokens for a report and a note, which says what they were for.
+func (r *editReport) removed(a *app, tokens []luks.Token, purpose string) {
 	for _, t := range tokens {
 		r.RemovedTokens = append(r.RemovedTokens, t.ID)
 		if !a.json {
-			a.note("token %d (%s) was for that keyslot only, and is removed too", t.ID, t.Type)
+			a.note("token %d (%s) was for %s, and is removed too", t.ID, t.Type, purpose)
 		}
 	}
+}
+
+// checkToken refuses numbers that no token has.
+func checkToken(id int) error {
+	if id < 0 || id > 31 {
+		return usagef("", "--token-id %d: tokens are 0 to 31", id)
+	}
+	return nil
+}
+
+// refuseUnbound refuses a keyslot that opens, but not the data.
+func refuseUnbound(name string, vol *luks.Volume) error {
+	if !vol.Unbound {
+		return nil
+	}
+	return refusef("give a passphrase that opens the data", "%s: keyslot %d is unbound: it does not open the data", name, vol.Slot)
 }
 
 // checkSlot refuses numbers that no keyslot has.

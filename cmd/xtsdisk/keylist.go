@@ -33,8 +33,8 @@ func newKeyList(a *app) *cobra.Command {
 
 // withHeader reads a header for a report.
 func withHeader(ctx context.Context, a *app, name, header string, job func(*luks.Header) error) error {
-	if name == stdinName {
-		return usagef("", "a volume is needed, not a stream")
+	if err := noStreams(name); err != nil {
+		return err
 	}
 	h, err := volume.ReadHeader(ctx, name, volume.OpenOptions{Header: header, Inside: a.inside, Warn: a.warn})
 	if err != nil {

@@ -56,8 +56,8 @@ func (v *keyRecovery) run(ctx context.Context, name string) error {
 			return usagef(v.a.self+" key list "+shellQuote(name)+" shows which are free", "%s: keyslot %d is in use", name, v.newSlot)
 		}
 		return v.unlocked(ctx, v.a, name, func(vol *luks.Volume) error {
-			if vol.Unbound {
-				return refusef("give a passphrase that opens the data", "%s: keyslot %d is unbound: it does not open the data", name, vol.Slot)
+			if err := refuseUnbound(name, vol); err != nil {
+				return err
 			}
 			return v.add(ctx, name, h, vol)
 		})

@@ -88,7 +88,7 @@ func (v *keyRemove) destroy(ctx context.Context, name string, h *volume.HeaderFi
 		return err
 	}
 	r := editReport{Volume: name, Slot: &slot}
-	r.removed(v.a, orphans)
+	r.removed(v.a, orphans, "that keyslot only")
 	return r.tell(v.a, h.Header(), "keyslot %d removed", slot)
 }
 
@@ -125,8 +125,8 @@ func (v *keyRemove) kill(ctx context.Context, name, text string) error {
 				return refusef(fmt.Sprintf("give a passphrase of another keyslot, or use  %s key remove %s", v.a.self, shellQuote(name)),
 					"%s: the passphrase is that of keyslot %d itself", name, slot)
 			}
-			if vol.Unbound {
-				return refusef("give a passphrase that opens the data", "%s: keyslot %d is unbound: it does not open the data", name, vol.Slot)
+			if err := refuseUnbound(name, vol); err != nil {
+				return err
 			}
 			return v.destroy(ctx, name, h, slot)
 		})

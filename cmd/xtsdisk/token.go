@@ -61,10 +61,10 @@ func (v *tokenVerb) check(cmd *cobra.Command, needID bool) error {
 	if needID && !changed {
 		return usagef(v.a.self+" token list VOL shows them", "--token-id N is missing")
 	}
-	if changed && (v.id < 0 || v.id > 31) {
-		return usagef("", "--token-id %d: tokens are 0 to 31", v.id)
+	if !changed {
+		return nil
 	}
-	return nil
+	return checkToken(v.id)
 }
 
 func newTokenList(a *app) *cobra.Command {

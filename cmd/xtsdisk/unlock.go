@@ -71,8 +71,8 @@ func (o *openFlags) checkToken() error {
 	if !o.keys.fs.Changed("token-id") {
 		return nil
 	}
-	if o.token < 0 || o.token > 31 {
-		return usagef("", "--token-id %d: tokens are 0 to 31", o.token)
+	if err := checkToken(o.token); err != nil {
+		return err
 	}
 	other := o.keys.given()
 	if o.volumeKeyFile != "" {

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/xtsdisk/xtsdisk/device"
-	"github.com/xtsdisk/xtsdisk/internal/probe"
 	"github.com/xtsdisk/xtsdisk/luks"
 )
 
@@ -75,14 +74,7 @@ func (r *run) formatApart(ctx context.Context, o FormatOptions) (*luks.Header, e
 		return nil, err
 	}
 	defer dev.Close()
-	if found := names(probe.Identify(dev, dev.Size())); found != "" && !o.Force {
-		return nil, fmt.Errorf("%s: %w and holds %s", o.Path, ErrExists, found)
-	}
-	size, err := r.wholeSectors(o.Path, dev.Size())
-	if err != nil {
-		return nil, err
-	}
-	header, err := r.prepare(ctx, o, size, dev.SectorSize())
+	header, err := r.prepareOn(ctx, dev, o)
 	if err != nil {
 		return nil, err
 	}

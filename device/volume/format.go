@@ -94,7 +94,8 @@ func (r *run) formatNew(ctx context.Context, o FormatOptions) (*luks.Header, err
 	return header.Volume().Header, err
 }
 
-func (r *run) formatInPlace(ctx context.Context, dev device.Device, o FormatOptions) (*luks.Header, error) {
+// prepareOn checks that the data may lie on dev, and prepares a header for it.
+func (r *run) prepareOn(ctx context.Context, dev device.Device, o FormatOptions) (*luks.Prepared, error) {
 	if !o.Force {
 		if found := names(probe.Identify(dev, dev.Size())); found != "" {
 			return nil, fmt.Errorf("%s: %w and holds %s", o.Path, ErrExists, found)
@@ -104,7 +105,11 @@ func (r *run) formatInPlace(ctx context.Context, dev device.Device, o FormatOpti
 	if err != nil {
 		return nil, err
 	}
-	header, err := r.prepare(ctx, o, size, dev.SectorSize())
+	return r.prepare(ctx, o, size, dev.SectorSize())
+}
+
+func (r *run) formatInPlace(ctx context.Context, dev device.Device, o FormatOptions) (*luks.Header, error) {
+	header, err := r.prepareOn(ctx, dev, o)
 	if err != nil {
 		return nil, err
 	}
